@@ -67,18 +67,18 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"unknown: {', '.join(unknown)}; there are {', '.join(MEASUREMENTS)}", file=sys.stderr)
         return 2
-    chosen = names or [each for each in MEASUREMENTS if each not in ONLY_BY_NAME]
+    chosen = names or [name for name in MEASUREMENTS if name not in ONLY_BY_NAME]
     cluster = None if WITHOUT_CLUSTER.issuperset(chosen) else up.up(up.default_instance())
     measured: dict[str, list[Measurement]] = {}
     for name in chosen:
         with Step(f"measuring {name}"):
-            found = MEASUREMENTS[name](cluster)
-        for measurement in found:
+            rows = MEASUREMENTS[name](cluster)
+        for measurement in rows:
             print(measurement.line(), flush=True)
-        measured[name] = found
+        measured[name] = rows
         known = read_report(DOCS) | measured
         write_report({name: known[name] for name in MEASUREMENTS if name in known}, DOCS)
-    return 0 if all(measurement.kept for found in measured.values() for measurement in found) else 1
+    return 0 if all(measurement.kept for rows in measured.values() for measurement in rows) else 1
 
 
 if __name__ == "__main__":

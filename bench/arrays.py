@@ -57,7 +57,7 @@ def array_span(log: str, array: str) -> Span:
     The time is from the first line about one of its tasks to the last end of one. slurmctld starts the first task while
     it accepts the array. It leaves a line out when nobody reads its log in time.
     """
-    lines = [found for found in _TASK.finditer(log) if found["array"] == array]
-    moments = [datetime.fromisoformat(found["moment"]) for found in lines]
-    ends = [moment for moment, found in zip(moments, lines, strict=True) if found["ended"]]
+    lines = [line for line in _TASK.finditer(log) if line["array"] == array]
+    moments = [datetime.fromisoformat(line["moment"]) for line in lines]
+    ends = [moment for moment, line in zip(moments, lines, strict=True) if line["ended"]]
     return Span((max(ends) - min(moments)).total_seconds() if ends else 0.0, len(ends))

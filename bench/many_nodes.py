@@ -16,8 +16,8 @@ from pathlib import Path
 import httpx
 
 from bench.measurement import Measurement
-from bench.operator_world import cluster, folder_with_image
-from bench.real_slurm import RealSlurm
+from bench.worlds.operator_world import cluster, folder_with_image
+from bench.worlds.real_slurm import RealSlurm
 from devcluster.apiserver.control_plane import free_ports
 from devcluster.machine.bootstrap import CHECKOUT
 from tests.operator.world import Admin, World, operator, until
@@ -47,11 +47,11 @@ BOUNDS = {
 def measure(_: None) -> list[Measurement]:
     """All sizes, and the plot over them."""
     with folder_with_image() as (folder, image):
-        found = {size: _at(size, folder / str(size), image) for size in SIZES}
-    _plot(found)
-    rows = _rows(found)
+        by_size = {size: _at(size, folder / str(size), image) for size in SIZES}
+    _plot(by_size)
+    rows = _rows(by_size)
     # Ratios do not depend on the machine: what nothing changes must not cost more with more nodes.
-    grown = found[SIZES[-1]], found[SIZES[0]]
+    grown = by_size[SIZES[-1]], by_size[SIZES[0]]
     for name in ("calls to the API server, a minute", "calls to slurmrestd, a minute"):
         rows.append(Measurement(f"operator: {name}, 1,000 nodes to 10", grown[0][name][0] / grown[1][name][0], 1.5))
     return rows
@@ -63,10 +63,10 @@ def most(_: None) -> list[Measurement]:
         return _rows({MOST: _at(MOST, folder / str(MOST), image)})
 
 
-def _rows(found: dict[int, Values]) -> list[Measurement]:
+def _rows(by_size: dict[int, Values]) -> list[Measurement]:
     return [
         Measurement(f"operator, {size} nodes: {name}", values[name][0], bound, unit, values[name][1])
-        for size, values in found.items()
+        for size, values in by_size.items()
         for name, (bound, unit) in BOUNDS.items()
     ]
 
@@ -87,7 +87,7 @@ def _at(size: int, folder: Path, image: Path) -> Values:
             asked, rest = _calls_of(admin, STEADY_SECONDS, lambda: total_of(port, r"rest_seconds_count\{.*\}"))
             after = passes(port)
             heals = sorted(_heal(world, turn) for turn in range(EDITS))
-            drains = sorted(each for _ in range(DRAINS // DRAINED_AT_ONCE) for each in drains_told(world, slurm))
+            drains = sorted(seconds for _ in range(DRAINS // DRAINED_AT_ONCE) for seconds in drains_told(world, slurm))
             status = Path(f"/proc/{process.pid}/status").read_text()
     resident, most = (int(re.findall(rf"{key}:\s+(\d+)", status)[0]) / 1024 for key in ("VmRSS", "VmHWM"))
     minute = 60 / STEADY_SECONDS
@@ -166,7 +166,7 @@ def drained(world: World) -> int:
     return int(world.get("slurmclusters", "test")["status"]["nodes"]["drained"])
 
 
-def _plot(found: dict[int, Values]) -> None:
+def _plot(by_size: dict[int, Values]) -> None:
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -175,7 +175,7 @@ def _plot(found: dict[int, Values]) -> None:
     mpl.rcParams["svg.hashsalt"] = "pulumi-slurm"
     figure, grid = pyplot.subplots(2, 3, figsize=(10, 5))
     for axes, (name, (bound, unit)) in zip(grid.flat, BOUNDS.items(), strict=True):
-        axes.plot([*found], [values[name][0] for values in found.values()], marker="o", color="#2f6f4f")
+        axes.plot([*by_size], [values[name][0] for values in by_size.values()], marker="o", color="#2f6f4f")
         if bound is not None:
             axes.axhline(bound, color="black", linewidth=1)
         axes.set(xscale="log", ylim=(0, None), xlabel="nodes", ylabel=unit, title=name)

@@ -87,7 +87,7 @@ def read_report(folder: Path) -> dict[str, list[Measurement]]:
 
 def write_report(parts: Mapping[str, list[Measurement]], folder: Path) -> None:
     """The table and the plot in docs, and the raw numbers beside them."""
-    measurements = [measurement for found in parts.values() for measurement in found]
+    measurements = [measurement for rows_of in parts.values() for measurement in rows_of]
     table = ["| what | measured | bound | detail |", "|---|---|---|---|", *(m.line() for m in measurements)]
     page = "\n".join(
         [
@@ -105,7 +105,7 @@ def write_report(parts: Mapping[str, list[Measurement]], folder: Path) -> None:
         ]
     )
     (folder / "benchmarks.md").write_text(page)
-    rows = {name: [asdict(measurement) for measurement in found] for name, found in parts.items()}
+    rows = {name: [asdict(measurement) for measurement in rows_of] for name, rows_of in parts.items()}
     (folder / "benchmarks.json").write_text(json.dumps(rows, indent=1) + "\n")
     plot(measurements, folder / "benchmarks.svg")
 

@@ -20,7 +20,7 @@ from typing import cast
 
 from bench.many_nodes import BOUNDS, MOST
 from bench.measurement import Measurement
-from bench.played_api_server import NAMESPACE, Object, PlayedApiServer
+from bench.worlds.played_api_server import NAMESPACE, Object, PlayedApiServer
 from contract import names
 from devcluster.apiserver.control_plane import free_ports
 from tests.operator import fake_slurmrestd
@@ -121,7 +121,7 @@ def _pod(name: str, labels: Object) -> Object:
         "restartCount": 0,
         "lastState": {},
     }
-    merged: Object = {f'k:{{"name":"{each}"}}': {".": {}, "f:name": {}} for each in _VOLUMES}
+    merged: Object = {f'k:{{"name":"{volume}"}}': {".": {}, "f:name": {}} for volume in _VOLUMES}
     fields = {f"f:{key}": merged for key in of_both}
     taints = ("not-ready", "unreachable")
     times = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}

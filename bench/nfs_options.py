@@ -112,14 +112,14 @@ def row(server: NfsServer, folder: Path, version: str, options: str) -> str:
     ]
     for name in ("bin", "bin/other"):
         os.utime(server.export / name, (1, 1))
-    found = 0.0
+    worst = 0.0
     for _ in range(TRIES):
         # One try without success in time is enough.
-        found = max(found, new_name(first, second, time.monotonic_ns()) if found <= PATIENCE_SECONDS else 0.0)
-    times = [found, changed_size(first, second), replaced(first, second)]
+        worst = max(worst, new_name(first, second, time.monotonic_ns()) if worst <= PATIENCE_SECONDS else 0.0)
+    times = [worst, changed_size(first, second), replaced(first, second)]
     for mount in (first, second):
         server.unmount(mount)
-    shown = [f"> {PATIENCE_SECONDS:.0f} s" if each == float("inf") else f"{each:.1f} s" for each in times]
+    shown = [f"> {PATIENCE_SECONDS:.0f} s" if seconds == float("inf") else f"{seconds:.1f} s" for seconds in times]
     return " | ".join([f"| {version}", f"`{options}`" if options else "none", *shown, *costs]) + " |"
 
 

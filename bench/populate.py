@@ -28,7 +28,7 @@ def measure(cluster: Cluster) -> list[Measurement]:
         for number in range(REPETITIONS):
             for name, copy in random.sample([("tar", _tar_pipe), ("populate", _populate)], 2):
                 taken[name].append(_timed(copy, source, folder / f"{name}{number}"))
-    seconds = {name: statistics.median(each) for name, each in taken.items()}
+    seconds = {name: statistics.median(samples) for name, samples in taken.items()}
     detail = {f"{name}, s": value for name, value in seconds.items()}
     return [Measurement("populate ÷ plain tar pipe", seconds["populate"] / seconds["tar"], 1.1, detail=detail)]
 

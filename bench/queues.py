@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench import many_nodes
 from bench.measurement import Measurement
-from bench.operator_world import Cluster, cluster, folder_with_image
+from bench.worlds.operator_world import Cluster, cluster, folder_with_image
 from devcluster.apiserver.control_plane import free_ports
 from devcluster.machine.bootstrap import CHECKOUT
 from tests.operator.world import World, operator, until
@@ -51,10 +51,10 @@ def deepest(_: None) -> list[Measurement]:
 
 def _measured(sizes: tuple[int, ...]) -> list[Measurement]:
     with folder_with_image() as (folder, image):
-        found = {size: _at(size, folder / str(size), image) for size in sizes}
+        by_size = {size: _at(size, folder / str(size), image) for size in sizes}
     rows = [
         Measurement(f"{_title(size)}: {name}", values[name][0], bound, unit, values[name][1])
-        for size, values in found.items()
+        for size, values in by_size.items()
         for name, (bound, unit) in BOUNDS.items()
     ]
     _plot(rows)
@@ -80,9 +80,9 @@ def _at(size: int, folder: Path, image: Path) -> Values:
             watch = _Watch(world, port)
             with watch:
                 drains = sorted(
-                    each
+                    seconds
                     for _ in range(many_nodes.DRAINS // many_nodes.DRAINED_AT_ONCE)
-                    for each in many_nodes.drains_told(world, slurm)
+                    for seconds in many_nodes.drains_told(world, slurm)
                 )
                 scaled = [_scale_in(made, NODES - turn) for turn in range(1, LISTINGS + 1)]
             status = Path(f"/proc/{process.pid}/status").read_text()

@@ -63,6 +63,6 @@ def measure(cluster: Cluster) -> list[Measurement]:
 
 
 def _ratio(work: str, taken: dict[str, list[dict[str, float]]]) -> Measurement:
-    seconds = {way: statistics.median(each[work] for each in rounds) for way, rounds in taken.items()}
+    seconds = {way: statistics.median(times[work] for times in rounds) for way, rounds in taken.items()}
     detail = {f"{way}, s": value for way, value in seconds.items()}
     return Measurement(f"{work} in the jail ÷ outside", seconds["jail"] / seconds["outside"], 1.05, detail=detail)

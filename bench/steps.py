@@ -150,8 +150,8 @@ def batch_seconds(log: str, jobs: Collection[str]) -> dict[str, list[float]]:
     """Reads from slurmctld's log how long each of some jobs took; returns node → seconds."""
     given: dict[str, tuple[datetime, str]] = {}
     taken: dict[str, list[float]] = {}
-    for found in _TIMES.finditer(log):
-        job, node, moment = found["given"] or found["ended"], found["node"], datetime.fromisoformat(found["moment"])
+    for match in _TIMES.finditer(log):
+        job, node, moment = match["given"] or match["ended"], match["node"], datetime.fromisoformat(match["moment"])
         if job not in jobs:
             continue
         if node:

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from bench.measurement import Measurement
-from bench.real_slurm import RealSlurm
+from bench.worlds.real_slurm import RealSlurm
 from tests.image.unpacked import unpack_image
 from tests.operator.world import KEY
 
@@ -50,7 +50,7 @@ def _weigh(slurm: RealSlurm, weights: int) -> None:
 def _answer_seconds(slurm: RealSlurm) -> float:
     ask = f"sbatch --test-only -N {WANTED} --wrap true"
     slurm.command(f"sdiag --reset; for i in $(seq {QUESTIONS}); do {ask} || exit; done")
-    found = RPC.search(slurm.command("sdiag"))
-    assert found, "slurmctld tells what each kind of question took"
-    assert int(found[1]) == QUESTIONS
-    return int(found[2]) / 1e6
+    match = RPC.search(slurm.command("sdiag"))
+    assert match, "slurmctld tells what each kind of question took"
+    assert int(match[1]) == QUESTIONS
+    return int(match[2]) / 1e6

@@ -45,8 +45,12 @@ def judge(node_set: Object | None, stateful_set: Object | None, events: Iterable
 
 def _words(status: Object) -> str:
     """Return the operator's own messages about missing nodes."""
-    found = {condition["type"]: condition for condition in status.get("conditions") or []}
-    telling = (found[kind] for kind, when in _TOLD.items() if kind in found and found[kind]["status"] in when.split())
+    conditions = {condition["type"]: condition for condition in status.get("conditions") or []}
+    telling = (
+        conditions[kind]
+        for kind, when in _TOLD.items()
+        if kind in conditions and conditions[kind]["status"] in when.split()
+    )
     return "; ".join(dict.fromkeys(condition["message"] for condition in telling)) or "nothing is told yet"
 
 

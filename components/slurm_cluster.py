@@ -135,7 +135,7 @@ class SlurmCluster(Component):
             accounting.Accounting("accounting", config, ready, child),
             controller.Controller("controller", config, ready, child),
             rest_api.RestApi("rest-api", config, ready, child),
-            config_dry_run.Rehearsal("rehearsal", config, ready, child),
+            config_dry_run.ConfigDryRun("rehearsal", config, ready, child),
         ]
         gpus = (
             [gpu_operator.GpuOperator("gpu-operator", config, [permit], child)]
@@ -158,7 +158,7 @@ class SlurmCluster(Component):
         ]
         logins = login.Login("login", config, [*ready, root], child)
         if config.directory.is_on:
-            parts.append(ldap.Directory("directory", config, [*ready, root], child))
+            parts.append(ldap.LdapDirectory("directory", config, [*ready, root], child))
         custom = _custom_resources(self, config, ledger.revision, [*parts, workers, *nodes, logins])
         self._finish(config, logins, waits.declare(self, config, ledger.revision, custom))
 
@@ -212,6 +212,10 @@ def node_set_resource(config: Config, node_set: NodeSetConfig) -> dict[str, Any]
         "update": node_set.update.policy,
         "reactions": node_set.reactions.policy,
     }
+    if node_set.features is not None:
+        spec["features"] = node_set.features
+    if node_set.feature_labels:
+        spec["featureLabels"] = node_set.feature_labels
     annotations = {}
     if node_set.replicas is not None:
         spec["replicas"] = node_set.replicas

@@ -53,7 +53,7 @@ RESERVED_PREFIX: Final = "slurm-"
 POD_CONDITION: Final = f"{API_GROUP}/SlurmNode"
 """Type of the condition of a worker's pod that says Slurm's state of its node."""
 RESERVATION_PREFIX: Final = f"{PROJECT}-update-"
-"""What Slurm's reservation for the updates of a node set begins with; the node set's name follows."""
+"""The beginning of a reservation's name for the updates of a node set, whose name follows."""
 RESERVATION_FLAGS: Final = ("MAINT", "IGNORE_JOBS")
 
 # Keys inside the objects above.
@@ -115,13 +115,15 @@ CONFIG_DRY_RUN_PORT: Final = 6821
 DATABASE_PORT: Final = 3306
 SSH_PORT: Final = 22
 OPERATOR_HEALTH_PORT: Final = 8080
+CONFIG_DRY_RUN_URL: Final = f"http://{CONFIG_DRY_RUN}:{CONFIG_DRY_RUN_PORT}"
+"""Where the config dry run answers the operator of the same namespace."""
 SRUN_PORT_FIRST: Final = 60001
 SRUN_PORT_LAST: Final = 63000
 
 # Users, in the slurm image and in every root of the jail.
 SLURM_USER: Final = "slurm"
 RESERVATION_USER: Final = "root"
-"""Who may use our reservations: nobody, since Slurm starts no job of root's (DisableRootJobs).
+"""The user of our reservations: nobody can use them, since Slurm starts no job of root's (DisableRootJobs).
 
 With accounting.enforce it must be somebody with an association: slurmdbd gives root one with each cluster.
 """

@@ -34,6 +34,7 @@ class NodeKey(StrEnum):
     GRES = "gres"
     WEIGHT = "weight"
     WEIGHT_BUCKET = "weightBucket"
+    OPTIONS = "options"
     LEAST_FREE_PERCENT = "leastFreePercent"
     GRACE_SECONDS = "graceSeconds"
     SHARES_CPUS = "sharesCpus"

@@ -6,7 +6,7 @@ from typing import Final
 MAX_UNAVAILABLE: Final = 1
 """Nodes that an update may take out of service at once."""
 WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-"""How the start of a weekly window names its day."""
+"""Names of days in the start of a weekly window."""
 _CLOCK: Final = "([01][0-9]|2[0-3]):[0-5][0-9]"
 WINDOW_START: Final = f"({'|'.join(WEEKDAYS)}) {_CLOCK}|[0-9]{{4}}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T{_CLOCK}Z"
 """Start of a window for updates, as a regular expression: each week, or once. Both are UTC."""

@@ -40,7 +40,7 @@ HARDWARE: Final = tuple(f"{HEALTH} {check}: " for check in (Check.GPUS, Check.KE
 NOT_RESPONDING: Final = "Not responding"
 """Slurm's own reason for a node that went DOWN because it did not respond. No person set it."""
 REBOOTS: Final = ("reboot issued", "reboot timed out", "reboot complete")
-"""What Slurm adds to the reason of a node that `scontrol reboot` was asked for."""
+"""The ending that Slurm adds to the reason of a node that `scontrol reboot` was asked for."""
 WARNING: Final = f"{PREFIX}warning "
 """Start of a node's field Extra: a warning of its health checks, which drains nothing."""
 NO_PROBE_YET: Final = "no jail probe is done yet"

@@ -111,14 +111,14 @@ class Canaries:
 
     def outstanding(self) -> list[str]:
         """Return the names of canaries that have not ended, as far as the sampler has seen."""
-        found = []
+        jobs = []
         for name, (form, at, sure) in list(self._submitted.items()):
             states = self._record.states.get(name, {})
             ended = sum(state in ENDED for state in states.values())
             never = not states and not sure and time.time() - at > LOST_SECONDS
             if ended < form.tasks and not never:
-                found.append(name)
-        return found
+                jobs.append(name)
+        return jobs
 
     def collect(self) -> None:
         """Write what accounting says of the canaries, and what they printed."""

@@ -155,10 +155,10 @@ class Cluster:
         Raises:
             CallFailed: there is none.
         """
-        found = processes.of_pods(pod_uids, program)
-        if not found:
+        pids = processes.of_pods(pod_uids, program)
+        if not pids:
             raise CallFailed(f"{program} does not run")
-        return found
+        return pids
 
     def node_program(self, name: str) -> int:
         """Return the process of a program of the Kubernetes node.

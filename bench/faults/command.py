@@ -62,10 +62,10 @@ def _file(folder: Path | None, seed: int, began: str) -> Path:
 def judged(file: Path) -> int:
     """Print the verdict over a run."""
     try:
-        found = history.read(file)
+        events = history.read(file)
     except (OSError, ValueError) as error:
         raise StepFailed(str(error)) from None
-    violations = judge.judge(found)
-    print("\n".join(report.verdict(found, violations)))
+    violations = judge.judge(events)
+    print("\n".join(report.verdict(events, violations)))
     say(f"the same verdict again: python3 -m bench.faults --judge {file}")
     return VIOLATED if violations else KEPT

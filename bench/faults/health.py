@@ -41,10 +41,10 @@ def troubles(kubernetes: Kubernetes, slurm: Slurm, nodes: Collection[str]) -> li
 def _conditions(kubernetes: Kubernetes) -> list[str]:
     """Return the conditions with an unwanted status, and the resources without any condition."""
     rows = [
-        f"{title} {kind}={each.status}: {each.message}"
+        f"{title} {kind}={condition.status}: {condition.message}"
         for title, conditions in kubernetes.conditions.items()
-        for kind, each in conditions.items()
-        if WANTED.get(kind, each.status) != each.status or OTHERS_WORDS in each.message
+        for kind, condition in conditions.items()
+        if WANTED.get(kind, condition.status) != condition.status or OTHERS_WORDS in condition.message
     ]
     silent: Mapping[str, str] = {
         title: f"{title} has no condition Available"

@@ -62,9 +62,9 @@ class Kubernetes:
     def lines(self) -> list[str]:
         """Return a line for each condition and one for the lease, as `Kind.told` matches them."""
         rows = [
-            f"{title} {kind}={each.status} {each.reason} {each.message}"
+            f"{title} {kind}={condition.status} {condition.reason} {condition.message}"
             for title, conditions in self.conditions.items()
-            for kind, each in conditions.items()
+            for kind, condition in conditions.items()
         ]
         return [*rows, f"Lease holder={self.holder}"]
 
@@ -177,18 +177,18 @@ def parse(lines: Iterable[str], title: str = "history") -> History:
     Raises:
         ValueError: a line is none of a run's; the sentence says which.
     """
-    found = History()
+    history = History()
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
-            add(found, row)
+            add(history, row)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise ValueError(f"{title}, line {number}, is not what bench.faults wrote: {error!r}") from error
-    if not found.kubernetes and not found.slurm:
+    if not history.kubernetes and not history.slurm:
         raise ValueError(f"{title} holds no look at a cluster")
-    for rows in (found.kubernetes, found.slurm, found.events, found.logs):
+    for rows in (history.kubernetes, history.slurm, history.events, history.logs):
         rows.sort(key=lambda row: row.at)
-    return found
+    return history
 
 
 def add(history: History, row: Mapping[str, Any]) -> None:
@@ -229,7 +229,7 @@ def add(history: History, row: Mapping[str, Any]) -> None:
 def kubernetes(row: Mapping[str, Any]) -> Kubernetes:
     """Return a look at the API server from the file's form."""
     conditions = {
-        title: {kind: Condition(*each) for kind, each in rows.items()} for title, rows in row["conditions"].items()
+        title: {kind: Condition(*fields) for kind, fields in rows.items()} for title, rows in row["conditions"].items()
     }
     return Kubernetes(
         row["at"],

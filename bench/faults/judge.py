@@ -36,7 +36,7 @@ class Violation:
 
 def judge(history: History) -> list[Violation]:
     """Return all violations in the order of time."""
-    return sorted((each for rule in RULES for each in rule(history)), key=lambda each: each.at)
+    return sorted((violation for rule in RULES for violation in rule(history)), key=lambda violation: violation.at)
 
 
 def canaries_end_well(history: History) -> Iterator[Violation]:
@@ -126,15 +126,15 @@ def _ended(before: Pod, now: Pod | None) -> str:
 
 def _stays(history: History) -> Mapping[str, list[tuple[str, float, float]]]:
     """Return the jobs of each node: node → (job, start, end). A requeued job has several starts."""
-    found: dict[tuple[str, float], tuple[Job, float]] = {}
+    began: dict[tuple[str, float], tuple[Job, float]] = {}
     for seen in history.slurm:
         for job in seen.jobs:
             if job.nodes and job.start:
-                known = found.get((job.id, job.start))
+                known = began.get((job.id, job.start))
                 end = job.end if job.has_ended else seen.at
-                found[job.id, job.start] = (job, end if known is None else max(end, known[1]))
+                began[job.id, job.start] = (job, end if known is None else max(end, known[1]))
     stays: dict[str, list[tuple[str, float, float]]] = {}
-    for (number, start), (job, end) in found.items():
+    for (number, start), (job, end) in began.items():
         for node in job.nodes:
             stays.setdefault(node, []).append((number, start, end))
     return stays
@@ -205,7 +205,7 @@ def shows(look: Kubernetes | Slurm, sign: Sign, target: str) -> bool:
 def all_is_healthy_afterwards(history: History) -> Iterator[Violation]:
     """Five minutes after the last fault nothing is wrong, and nothing becomes wrong again."""
     until, last = history.last_end + HEALTHY_SECONDS, history.last_end
-    moments = [each for each in looks(history) if each[0].at > last and each[1].at > last]
+    moments = [look for look in looks(history) if look[0].at > last and look[1].at > last]
     rule = "not healthy after the faults"
     if not moments:
         yield Violation(last, rule, "nobody looked at the cluster after the last fault")
@@ -224,20 +224,20 @@ def all_is_healthy_afterwards(history: History) -> Iterator[Violation]:
 
 def looks(history: History) -> list[tuple[Kubernetes, Slurm]]:
     """Return each look at one of both sources, with the last look at the other."""
-    both: list[Kubernetes | Slurm] = sorted([*history.kubernetes, *history.slurm], key=lambda each: each.at)
-    found, kubernetes, slurm = [], None, None
-    for each in both:
-        kubernetes, slurm = (each, slurm) if isinstance(each, Kubernetes) else (kubernetes, each)
+    both: list[Kubernetes | Slurm] = sorted([*history.kubernetes, *history.slurm], key=lambda look: look.at)
+    moments, kubernetes, slurm = [], None, None
+    for look in both:
+        kubernetes, slurm = (look, slurm) if isinstance(look, Kubernetes) else (kubernetes, look)
         if kubernetes is not None and slurm is not None:
-            found.append((kubernetes, slurm))
-    return found
+            moments.append((kubernetes, slurm))
+    return moments
 
 
 def nobody_was_blind(history: History) -> Iterator[Violation]:
     """The sampler looked all the time: without looks the judge would find no violation."""
     for name, seen, most in (
-        ("Kubernetes", [each.at for each in history.kubernetes], BLIND_SECONDS),
-        ("Slurm", [each.at for each in history.slurm], BLIND_FOR_SLURM_SECONDS),
+        ("Kubernetes", [look.at for look in history.kubernetes], BLIND_SECONDS),
+        ("Slurm", [look.at for look in history.slurm], BLIND_FOR_SLURM_SECONDS),
     ):
         for before, after in pairwise([*seen, *([history.finished] if seen else [])]):
             if after - before > most:

@@ -38,7 +38,8 @@ def verdict(history: History, violations: Sequence[Violation]) -> list[str]:
         lasted = f"{fault.began - began:5.0f} s to {(fault.over or history.finished) - began:5.0f} s"
         rows.append(f"{lasted}  #{fault.number} {fault.kind}{where}: {said}")
     broken = [
-        f"VIOLATED at {each.at - began:.0f} s ({_clock(each.at)}): {each.rule}: {each.words}" for each in violations
+        f"VIOLATED at {violation.at - began:.0f} s ({_clock(violation.at)}): {violation.rule}: {violation.words}"
+        for violation in violations
     ]
     kinds, jobs = len({fault.kind for fault in history.faults.values()}), len(history.canaries)
     about = f"seed {history.seed}: {len(history.faults)} faults of {kinds} kinds, {jobs} canaries"

@@ -153,7 +153,7 @@ def pods(items: list[Any]) -> dict[str, Any]:
             "component": item["metadata"].get("labels", {}).get(names.LABEL_COMPONENT, ""),
             "ready": _is_ready(item),
             "ending": "deletionTimestamp" in item["metadata"],
-            "restarts": sum(each["restartCount"] for each in item["status"].get("containerStatuses", [])),
+            "restarts": sum(status["restartCount"] for status in item["status"].get("containerStatuses", [])),
         }
         for item in items
         if item["status"].get("phase") not in ("Succeeded", "Failed")
@@ -161,29 +161,32 @@ def pods(items: list[Any]) -> dict[str, Any]:
 
 
 def _is_ready(item: Mapping[str, Any]) -> bool:
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in item["status"].get("conditions", []))
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True"
+        for condition in item["status"].get("conditions", [])
+    )
 
 
 def conditions(items: list[Any]) -> dict[str, dict[str, list[str]]]:
     """Return conditions of custom resources, and `status.message`: "Kind/name" → type → status, reason, message."""
-    found = {}
+    conditions = {}
     for item in items:
         status = item.get("status", {})
         rows = {row["type"]: [row["status"], row["reason"], row["message"]] for row in status.get("conditions", [])}
         rows[history.HEADLINE] = ["", "", status.get("message", "")]
-        found[f"{item['kind']}/{item['metadata']['name']}"] = rows
-    return found
+        conditions[f"{item['kind']}/{item['metadata']['name']}"] = rows
+    return conditions
 
 
 def unready(kind: str, items: list[Any]) -> list[str]:
     """Return the workloads that lack ready pods of their current generation."""
-    found = []
+    pods = []
     for item in items:
         wanted, status = item["spec"].get("replicas", 1), item["status"]
         there = status.get("readyReplicas", 0)
         if there != wanted or status.get("observedGeneration", 0) < item["metadata"]["generation"]:
-            found.append(f"{kind} {item['metadata']['name']}: {there} of {wanted} pods are ready")
-    return found
+            pods.append(f"{kind} {item['metadata']['name']}: {there} of {wanted} pods are ready")
+    return pods
 
 
 def machines(items: list[Any]) -> list[str]:

@@ -65,8 +65,8 @@ def plan(seed: int, minutes: int) -> list[Fault]:
     while min(free_at) < total:
         lane = free_at.index(min(free_at))
         bag = bag or draw.sample(sorted(KINDS), len(KINDS))
-        fault = next((each for each in _candidates(draw, bag, lane, free_at[lane], len(faults) + 1)
-                      if each.end <= total and _fits(each, faults)), None)  # fmt: skip
+        fault = next((candidate for candidate in _candidates(draw, bag, lane, free_at[lane], len(faults) + 1)
+                      if candidate.end <= total and _fits(candidate, faults)), None)  # fmt: skip
         if fault is None:
             free_at[lane] += LOOK_SECONDS
             continue
@@ -86,15 +86,15 @@ def _candidates(draw: random.Random, bag: Sequence[str], lane: int, start: int, 
 def _fits(fault: Fault, others: Sequence[Fault]) -> bool:
     """Return whether no fault that it excludes overlaps it, or ends just before."""
     return not any(
-        exclude_each_other((fault.kind, fault.target), (each.kind, each.target))
-        for each in others
-        if each.end + REST_SECONDS > fault.start and fault.end + REST_SECONDS > each.start
+        exclude_each_other((fault.kind, fault.target), (other.kind, other.target))
+        for other in others
+        if other.end + REST_SECONDS > fault.start and fault.end + REST_SECONDS > other.start
     )
 
 
 def most_at_once(faults: Sequence[Fault]) -> int:
     """Return the largest number of faults that a schedule has at one time."""
-    return max((sum(each.start <= one.start < each.end for each in faults) for one in faults), default=0)
+    return max((sum(fault.start <= one.start < fault.end for fault in faults) for one in faults), default=0)
 
 
 def shared_seconds(faults: Sequence[Fault]) -> int:

@@ -34,13 +34,13 @@ def nodes(answer: str) -> dict[str, Any]:
 
 def jobs(answer: str, prefix: str) -> list[dict[str, Any]]:
     """Return the jobs of squeue's lines that have nodes, or a name with the prefix."""
-    found = []
+    jobs = []
     for line in answer.splitlines():
         number, state, where, start, end, name = line.split("|", 5)
         if where or name.startswith(prefix):
             times = {"start": seconds(start), "end": seconds(end)}
-            found.append({"id": number, "name": name, "state": state, "nodes": hosts(where), **times})
-    return found
+            jobs.append({"id": number, "name": name, "state": state, "nodes": hosts(where), **times})
+    return jobs
 
 
 def seconds(word: str) -> float:
@@ -50,14 +50,14 @@ def seconds(word: str) -> float:
 
 def hosts(words: str) -> list[str]:
     """Return the names of a host list with one dimension, as `cpu-[0-2,5],gpu-0`."""
-    found: list[str] = []
+    names: list[str] = []
     for prefix, ranges, single in re.findall(r"([^,\[]+)\[([^\]]*)\]|([^,\[]+)", words):
         for part in ranges.split(",") if ranges else []:
             first, _, last = part.partition("-")
             numbers = range(int(first), int(last or first) + 1)
-            found += [prefix + str(number).zfill(len(first)) for number in numbers]
-        found += [single] if single else []
-    return found
+            names += [prefix + str(number).zfill(len(first)) for number in numbers]
+        names += [single] if single else []
+    return names
 
 
 def look(prefix: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pulumi
 from components.addons import nvidia_chart
 from components.config import Config
 from components.config.addons.mode import AddonMode, Provider
-from components.config.nodes.node_sets import NO_RUNTIME_CLASS
+from components.config.nodes.gpus import NO_RUNTIME_CLASS
 from components.kubernetes.component import Component
 
 CHART: Final = "gpu-operator"

@@ -101,8 +101,10 @@ def manifests(config: Config) -> list[Manifest]:
     return [_deployment(config)] if config.directory.is_on else []
 
 
-class Directory(Part, manifests=manifests):
+class LdapDirectory(Part, manifests=manifests):
     """The pod that follows an LDAP directory.
 
     It reads `directory`, `jail`, `images` and `cluster`.
     """
+
+    stored_as = "Directory"

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator
 from components.config.model import Model, setting
 from components.config.rule import Violation, rule
 from components.config.values.object_names import AccountName, DnsLabel, PartitionName, QosName
-from components.config.values.partition_options import check_partition_option
+from components.config.values.partition_options import KEYS
 from components.config.values.quantities import Memory, SlurmTime, WholeNumber, memory_mib, slurm_seconds
 from components.config.values.slurm_options import OptionValue, quoted_text
 from components.config.values.validation import matching
@@ -52,7 +52,7 @@ OverSubscribe = Annotated[
         r"NO|YES(:([2-9]|[1-9]\d{1,3}))?|FORCE(:[1-9]\d{0,3})?", "NO, YES, YES:4 (2 or more jobs), FORCE or FORCE:4"
     ),
 ]
-OptionName = Annotated[str, AfterValidator(check_partition_option)]
+OptionName = Annotated[str, AfterValidator(KEYS.check)]
 
 
 class Partition(Model):

@@ -10,6 +10,8 @@ from components.config.model import Model, setting
 from components.config.pods import PodResources, controller_resources, rest_resources
 from components.config.rule import Violation, named_twice, rule
 from components.config.storage import StateStorage
+from components.config.values import slurm_files
+from components.config.values.slurm_files import FileName, FileText
 from components.config.values.slurm_options import OptionValue, check_option_name, refusal, slurms_name
 from components.config.values.validation import matching
 
@@ -75,6 +77,11 @@ class Slurm(Model):
     options: dict[OptionName, OptionValue] = setting(
         "Further lines of slurm.conf, key to value. Lists such as SchedulerParameters extend ours.", factory=dict
     )
+    files: dict[FileName, FileText] = setting(
+        "Further files of Slurm, name to text, or to {path: FILE} with a path of the project: job_submit.lua, "
+        "cli_filter.lua, topology.yaml …",
+        factory=dict,
+    )
     cgroup_plugin: CgroupPlugin = setting(
         "What enforces memory limits of jobs; disabled runs jobs without limits.", default=CgroupPlugin.AUTODETECT
     )
@@ -114,8 +121,16 @@ class Slurm(Model):
             other = first.setdefault(name.lower(), name)
             if other != name:
                 yield Violation("options", name, want=f"one of {other} and {name}: Slurm reads one key")
-            if want := refusal(name, value):
+            words = [word for word in value.split(",") if slurm_files.loader(name, word.lower()) not in self.files]
+            if missing := next((file for word in words if (file := slurm_files.loader(name, word.lower()))), ""):
+                yield Violation("options", name, want=f"slurm.files with {missing} too, which {value} runs")
+            elif words and (want := refusal(name, ",".join(words))):
                 yield Violation("options", name, want=want)
+
+    @rule
+    def _files(self) -> Iterator[Violation]:
+        for name, want in slurm_files.problems(self.files, self.options):
+            yield Violation("files", name, want=want)
 
     @rule
     def _plugins(self) -> Iterator[Violation]:

@@ -64,8 +64,9 @@ class Nfs(Model):
     server: HostName = setting("Host name or address of the server.")
     path: ExportedPath = setting("Exported path; `/` is the root of a version 4 server.")
     version: Annotated[NfsVersion, text_of("one of 3, 4, 4.1 or 4.2")] = setting(
-        "Version of NFS: 4 is the newest 4.x that the server has; 3 needs rpc.statd on every node.",
-        default=NfsVersion.V4,
+        "Version of NFS: 4 is the newest 4.x that the server has; 3 needs rpc.statd on every node. With 4.2 a node of "
+        "newer Linux may keep file times that a program sets, such as tar, from the server and other nodes.",
+        default=NfsVersion.V4_1,
     )
     lookup_cache: LookupCache = setting(
         "Which answers about file names a node caches. With `positive` it finds a program, user or file of another "

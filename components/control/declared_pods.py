@@ -52,20 +52,20 @@ def rights(template: Mapping[str, Any]) -> dict[str, Any]:
     containers = [*spec["containers"], *spec.get("initContainers", [])]
     return {
         "pod": {"securityContext": {}} | {key: spec[key] for key in POD_FIELDS if spec.get(key) not in (None, "")},
-        "containers": {each["name"]: _container(each) for each in containers},
-        "volumes": {each["name"]: _volume(each) for each in spec.get("volumes", [])},
+        "containers": {item["name"]: _container(item) for item in containers},
+        "volumes": {item["name"]: _volume(item) for item in spec.get("volumes", [])},
         "annotations": dict(template["metadata"].get("annotations", {})),
     }
 
 
 def _container(container: Mapping[str, Any]) -> dict[str, Any]:
-    found = {key: container[key] for key in CONTAINER_FIELDS if container.get(key) not in (None, "", [])}
-    found |= {key: _probe(found[key]) for key in _PROBES if key in found}
-    if "env" in found:
-        found["env"] = [_variable(each) for each in found["env"]]
-    if "volumeMounts" in found:
-        found["volumeMounts"] = [_without_false(each, "readOnly") for each in found["volumeMounts"]]
-    return found
+    fields = {key: container[key] for key in CONTAINER_FIELDS if container.get(key) not in (None, "", [])}
+    fields |= {key: _probe(fields[key]) for key in _PROBES if key in fields}
+    if "env" in fields:
+        fields["env"] = [_variable(variable) for variable in fields["env"]]
+    if "volumeMounts" in fields:
+        fields["volumeMounts"] = [_without_false(mount, "readOnly") for mount in fields["volumeMounts"]]
+    return fields
 
 
 def _probe(probe: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,15 +80,15 @@ def _variable(variable: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _volume(volume: Mapping[str, Any]) -> dict[str, Any]:
-    found = {key: value for key, value in volume.items() if key != "name"}
+    source = {key: value for key, value in volume.items() if key != "name"}
     for kind in ("configMap", "secret", "projected"):
-        if kind in found:
-            found[kind] = {"defaultMode": _FILE_MODE, **found[kind]}
-    if "hostPath" in found:
-        found["hostPath"] = {"type": "", **found["hostPath"]}
-    if "persistentVolumeClaim" in found:
-        found["persistentVolumeClaim"] = _without_false(found["persistentVolumeClaim"], "readOnly")
-    return {key: {} if key in UNBOUND_VOLUMES else value for key, value in found.items()}
+        if kind in source:
+            source[kind] = {"defaultMode": _FILE_MODE, **source[kind]}
+    if "hostPath" in source:
+        source["hostPath"] = {"type": "", **source["hostPath"]}
+    if "persistentVolumeClaim" in source:
+        source["persistentVolumeClaim"] = _without_false(source["persistentVolumeClaim"], "readOnly")
+    return {key: {} if key in UNBOUND_VOLUMES else value for key, value in source.items()}
 
 
 def _without_false(fields: Mapping[str, Any], name: str) -> dict[str, Any]:

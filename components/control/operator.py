@@ -142,7 +142,7 @@ def _policy(config: Config, others: Iterable[Manifest]) -> list[Manifest]:
     name = f"{names.OPERATOR}-{config.cluster.namespace}"
     metadata = declared(config, "", "", name, "operator", {}, namespaced=False)["metadata"]
     objects = [*others, *_rbac(config, others), _deployment(config)]
-    held = (each.body for each in objects if each.held)
+    held = (manifest.body for manifest in objects if manifest.held)
     return operator_policy.manifests(config.cluster.namespace, held, metadata)
 
 

@@ -1,7 +1,7 @@
 """The admission policy that binds what the operator's ServiceAccount may write.
 
 A Role can't say which names may be created, nor what an object may contain. The operator restores objects, so it may
-create workloads. With that right alone, whoever has its token could run any image as root on any machine.
+create workloads. With that right alone, whoever has its token could run any image as root on any Kubernetes node.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -65,33 +65,33 @@ def _key(declared: Object) -> str:
 
 
 def _declared_names(objects: Iterable[Object]) -> dict[str, list[str]]:
-    found = {"configmaps": [names.CONFIG_ACTIVE]}
-    for each in objects:
-        found.setdefault(_kind(each), []).append(each["metadata"]["name"])
-    return {kind: sorted(found[kind]) for kind in sorted(found)}
+    declared = {"configmaps": [names.CONFIG_ACTIVE]}
+    for body in objects:
+        declared.setdefault(_kind(body), []).append(body["metadata"]["name"])
+    return {kind: sorted(declared[kind]) for kind in sorted(declared)}
 
 
 def _bound(objects: Iterable[Object]) -> dict[str, dict[str, Any]]:
     """Kind and name → the fields that stay as declared."""
-    found = {}
-    for each in objects:
-        content = {**_SERVICE_DEFAULTS, **each["spec"]} if each["kind"] == "Service" else each
-        if fields := BOUND_FIELDS.get(_kind(each)):
-            found[_key(each)] = {field: content[field] for field in fields if field in content}
-    return found
+    bound = {}
+    for body in objects:
+        content = {**_SERVICE_DEFAULTS, **body["spec"]} if body["kind"] == "Service" else body
+        if fields := BOUND_FIELDS.get(_kind(body)):
+            bound[_key(body)] = {field: content[field] for field in fields if field in content}
+    return bound
 
 
 def _pods(objects: Iterable[Object]) -> list[dict[str, Any]]:
     """Kind and name → rights of the declared pods, in as many maps as expressions take."""
     parts: list[dict[str, Any]] = [{}]
     length = 0
-    for each in (each for each in objects if _kind(each) in WORKLOADS):
-        pod = rights(each["spec"]["template"])
+    for body in (body for body in objects if _kind(body) in WORKLOADS):
+        pod = rights(body["spec"]["template"])
         length += len(literal(pod))
         if length > _PART_LENGTH and parts[-1]:
             parts.append({})
             length = len(literal(pod))
-        parts[-1][_key(each)] = pod
+        parts[-1][_key(body)] = pod
     return parts
 
 

@@ -130,7 +130,7 @@ def _workload_rules() -> list[Rule]:
 
 def _pod_rules() -> list[Rule]:
     conditions = [f"{root}.?status.?conditions.orValue([])" for root in ("object", "oldObject")]
-    others = [f"{each}.filter(item, item.type != {literal(names.POD_CONDITION)})" for each in conditions]
+    others = [f"{condition}.filter(item, item.type != {literal(names.POD_CONDITION)})" for condition in conditions]
     return [
         Rule([_POD_STATUS], "variables.isOurs", "tells the state of no pods but the cluster's"),
         Rule(
@@ -156,7 +156,7 @@ def _node_rules() -> list[Rule]:
     """Rules about Kubernetes nodes: it takes one out of service, with its reason, and says nothing else about it."""
     taints = [f"{root}.?spec.?taints.orValue([])" for root in ("object", "oldObject")]
     key = literal(names.UNFIT_TAINT)
-    others = [f"{each}.filter(taint, taint.key != {key})" for each in taints]
+    others = [f"{taint_list}.filter(taint, taint.key != {key})" for taint_list in taints]
     return [
         Rule(["nodes"], _CHANGES, "makes and deletes no Kubernetes nodes"),
         Rule(

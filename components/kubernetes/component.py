@@ -1,7 +1,7 @@
 """The base of all components: a resource type of its own, whose children are exactly its manifests."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -47,15 +47,18 @@ Payloads = Mapping[str, pulumi.Output[dict[str, str]]]
 
 
 class Component(pulumi.ComponentResource):
-    """A component of type pulumi-slurm:index:<class name>. Stored states know that type, so a class is never renamed.
+    """A component of type pulumi-slurm:index:<class name>. A class that is renamed keeps its type, which stacks store.
 
     Args:
         name: Name of the resource in the stack.
         opts: Options of the resource; children get its provider.
     """
 
+    stored_as: ClassVar[str] = ""
+    """The class's first name, for a class that has another one now."""
+
     def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(f"{names.PROJECT}:index:{type(self).__name__}", name, None, opts)
+        super().__init__(f"{names.PROJECT}:index:{self.stored_as or type(self).__name__}", name, None, opts)
 
     def declare(
         self,

@@ -90,6 +90,8 @@ def run(config: Config, look: Callable[[Config], ClusterState] = read) -> None:
     Raises:
         ConfigurationError: Lists everything that the nodes do not offer.
     """
+    if sentence := storage_advice.version_advice(config):
+        pulumi.log.warn(f"jail.storage.nfs.version: {sentence}")
     if sentence := storage_advice.unasked(config):
         pulumi.log.info(f"jail.storage: {sentence}")
     if not config.checks.cluster or not (_asks_devices(config) or storage_advice.by_class(config)):

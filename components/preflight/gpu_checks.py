@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from components.config import Config
 from components.config.checking.problems import Problem
-from components.config.nodes.node_sets import NVIDIA_PREFIX, Gpus, NodeSet
+from components.config.nodes.gpus import NVIDIA_PREFIX, Gpus
+from components.config.nodes.node_sets import NodeSet
 from components.config.pods import Toleration
 from components.preflight.storage_advice import StorageClass
 

@@ -5,14 +5,17 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from components.config import Config
-from components.config.storage import LookupCache
+from components.config.storage import LookupCache, NfsVersion
 
 SEEN_WITHIN_SECONDS: Final = 5
 """Delay after which all nodes should see a program, user or file that one node makes."""
 _ADVISED_SECONDS: Final = 3
 _LOOKUPS: Final = f"lookupcache={LookupCache.POSITIVE}"
 _ATTRIBUTES: Final = f"actimeo={_ADVISED_SECONDS}"
-_OTHERWISE: Final = "else a node may miss what another one made for minutes, or lose a lock or a write"
+_VERSION: Final = f"nfsvers={NfsVersion.V4_1}"
+_LOSES_TIMES: Final = frozenset({NfsVersion.V4, NfsVersion.V4_2})
+"""Versions that are 4.2, or may become it: nodes of newer Linux keep times that a program sets to themselves."""
+_OTHERWISE: Final = "else a node may miss what another one made for minutes, or lose a lock, a write or a file's time"
 _NFS: Final = frozenset({"efs.csi.aws.com", "filestore.csi.storage.gke.io", "fsx.openzfs.csi.aws.com"})
 """Provisioners that only make NFS volumes, with names that do not tell it."""
 _DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
@@ -72,12 +75,24 @@ def advice(config: Config, classes: Sequence[StorageClass]) -> str | None:
         *(["no nolock"] if "nolock" in given else []),
         *([] if given.get("lookupcache") in {"pos", LookupCache.POSITIVE, LookupCache.NONE} else [_LOOKUPS]),
         *([] if _soon(given.get("actimeo", "")) else [_ATTRIBUTES]),
+        *([_VERSION] if given.get("nfsvers", given.get("vers", "")) in _LOSES_TIMES else []),
     ]
     if not missing:
         return None
     return (
         f"the storage class {chosen.name} ({chosen.provisioner}) makes NFS volumes: give its mountOptions"
         f" {', '.join(missing)}; {_OTHERWISE}"
+    )
+
+
+def version_advice(config: Config) -> str | None:
+    """Return advice on `jail.storage.nfs.version`, one sentence; None if it needs no change."""
+    nfs = config.jail.storage.nfs
+    if nfs is None or nfs.version not in _LOSES_TIMES:
+        return None
+    return (
+        f"with {nfs.version} a node of newer Linux may keep file times that a program sets, such as tar, from the "
+        f"server and other nodes: set {NfsVersion.V4_1}"
     )
 
 
@@ -90,7 +105,7 @@ def unasked(config: Config) -> str | None:
         what, whose = f"the storage class {storage.class_name} makes NFS volumes", "its"
     else:
         return None
-    return f"if {what}, give {whose} mountOptions hard, {_LOOKUPS}, {_ATTRIBUTES}; {_OTHERWISE}"
+    return f"if {what}, give {whose} mountOptions hard, {_LOOKUPS}, {_ATTRIBUTES}, {_VERSION}; {_OTHERWISE}"
 
 
 def _soon(seconds: str) -> bool:

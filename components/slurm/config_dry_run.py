@@ -18,7 +18,7 @@ _COMPONENT: Final = "rehearsal"
 
 def url() -> str:
     """Return the URL at which the dry run answers the operator of the same namespace."""
-    return f"http://{names.CONFIG_DRY_RUN}:{names.CONFIG_DRY_RUN_PORT}"
+    return names.CONFIG_DRY_RUN_URL
 
 
 def _service(config: Config) -> Manifest:
@@ -64,8 +64,10 @@ def manifests(config: Config) -> list[Manifest]:
     return [_service(config), _deployment(config)]
 
 
-class Rehearsal(Part, manifests=manifests, outputs=lambda _: {"url": url()}):
+class ConfigDryRun(Part, manifests=manifests, outputs=lambda _: {"url": url()}):
     """The pod that starts a slurmctld of its own on each configuration before the operator makes it active.
 
     It reads `images` and `cluster`.
     """
+
+    stored_as = "Rehearsal"

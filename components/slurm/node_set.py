@@ -6,7 +6,7 @@ from typing import Any, Final
 import pulumi
 
 from components.config import Config
-from components.config.nodes.node_sets import NVIDIA_PREFIX
+from components.config.nodes.gpus import NVIDIA_PREFIX
 from components.config.nodes.node_sets import NodeSet as NodeSetConfig
 from components.config.values.quantities import duration_seconds, memory_mib
 from components.config.values.slurm_options import worker_start
@@ -50,6 +50,7 @@ def node_variable(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
         NodeKey.WEIGHT_BUCKET: node_set.weight_bucket,
         NodeKey.LEAST_FREE_PERCENT: config.health.least_free_percent,
         NodeKey.GRACE_SECONDS: duration_seconds(node_set.grace),
+        **({NodeKey.OPTIONS: dict(node_set.options)} if node_set.options else {}),
         **({NodeKey.SHARES_CPUS: True} if node_set.resources.shares_cpus else {}),
         **({NodeKey.NCCL: node_set.network.nccl_variables} if node_set.network.nccl_variables else {}),
         **({NodeKey.PINS_MEMORY: True} if node_set.network.rdma else {}),

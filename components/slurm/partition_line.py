@@ -41,5 +41,5 @@ def _written(key: str, value: Any) -> str:
 def _memory_per_cpu_mib(config: Config, partition: Partition) -> int:
     """Return the memory per CPU for jobs that name none: the partition's least, so that jobs can use all CPUs."""
     members = [node_set for node_set in config.node_sets if node_set.name in partition.node_sets]
-    share = max(1, min(node_set.job_memory_mib // node_set.resources.cpu for node_set in members))
+    share = max(1, min(node_set.schedulable_memory_mib // node_set.resources.cpu for node_set in members))
     return min([share, *(memory_mib(most) for most in [partition.max_mem_per_cpu] if most)])

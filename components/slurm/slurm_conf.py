@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from components.config.addons.monitoring import MonitoringMode
+from components.config.nodes.gpus import Gpus
 from components.config.nodes.health import HEALTH_SECONDS
-from components.config.nodes.node_sets import LARGEST_SET, Gpus, NodeSet
+from components.config.nodes.node_sets import LARGEST_SET, NodeSet
 from components.config.program import Config
 from components.config.slurm import CgroupPlugin
+from components.config.values import slurm_files
 from components.config.values.slurm_options import LIST_KEYS
 from components.slurm.partition_line import partition_line, slurm_node_set
 from contract import names, paths
@@ -108,6 +110,9 @@ def _settings(config: Config) -> dict[str, str]:
         # RDMA pins memory, so jobs get the worker's limit, which is unlimited, in place of the login node's.
         pins = any(node_set.network.rdma for node_set in config.node_sets)
         settings["PropagateResourceLimitsExcept"] = "AS,NPROC,MEMLOCK" if pins else "AS,NPROC"
+    # Lua first: our plugin, and those of slurm.options, see the job as a script left it.
+    for key, word in slurm_files.loaded(config.slurm.files).items():
+        settings[key] = f"{word},{settings[key]}" if key in settings else word
     return settings | _accounting(config)
 
 
@@ -166,7 +171,7 @@ def cgroup_conf(config: Config) -> str:
     if plugin is not CgroupPlugin.DISABLED:
         # There is no systemd in a pod; on cgroup v2 slurmd prepares its part of the tree by itself.
         lines += ["IgnoreSystemd=yes", "EnableControllers=yes", "ConstrainRAMSpace=yes"]
-        # Version 2 alone: jail.so limits each job's processes (native/spank/job_limits.h).
+        # Version 2 alone: jail.so limits each job's processes (native/job/job_limits.h).
         lines += ["EnableExtraControllers=pids"]
         if config.slurm.constrain_cores:
             lines += ["ConstrainCores=yes"]
@@ -229,7 +234,9 @@ def files(config: Config) -> dict[str, str]:
         names.PLUGSTACK_CONF: plugstack_conf(config),
         names.OCI_CONF: oci_conf(),
     }
-    content = hashlib.sha256("\0".join(text for _, text in sorted(made.items())).encode()).hexdigest()
+    given = (f"{name}\n{text}" for name, text in sorted(config.slurm.files.items()))
+    content = hashlib.sha256("\0".join([*(made[name] for name in sorted(made)), *given]).encode()).hexdigest()
     # slurmctld only looks for the words that it knows, and shows the whole list.
     marked = f"\\1,{names.CONFIG_MARK}={content[:16]}"
-    return {**made, names.SLURM_CONF: re.sub("(?m)^(SlurmctldParameters=.*)", marked, made[names.SLURM_CONF])}
+    slurm_conf_text = re.sub("(?m)^(SlurmctldParameters=.*)", marked, made[names.SLURM_CONF])
+    return {**made, **config.slurm.files, names.SLURM_CONF: slurm_conf_text}

@@ -82,12 +82,13 @@ def _own_cluster(instance: Instance) -> Path:
     return instance.state / "own-cluster"
 
 
-def up(instance: Instance, owner: int | None = None) -> Cluster:
+def up(instance: Instance, owner: int | None = None, settings: Mapping[str, Any] | None = None) -> Cluster:
     """Bring an embedded instance up with the dev stack on it. Run one real job, unless users' jobs have the nodes.
 
     Args:
         instance: Which.
         owner: A process with which the instance ends, however that ends: for test runs.
+        settings: More configuration, by config key: tests shorten intervals.
     """
     started = time.monotonic()
     cluster = start_node(instance, owner)
@@ -95,7 +96,7 @@ def up(instance: Instance, owner: int | None = None) -> Cluster:
     with Step("images into the node"):
         for image in built.values():
             node_cli.load_image(instance, image.archive)
-    apply_stack(cluster, {name: image.reference for name, image in built.items()})
+    apply_stack(cluster, {name: image.reference for name, image in built.items()}, settings)
     wait_for_updates(cluster)
     first_job.run(cluster.login)
     say(f"up in {time.monotonic() - started:.0f} s. Log in:     python3 -m devcluster ssh")
@@ -143,12 +144,12 @@ def existing(instance: Instance) -> Cluster:
     return Cluster(instance, toolchain.binaries(), node_cli.kubeconfig(instance))
 
 
-def apply_stack(cluster: Cluster, references: Mapping[str, str]) -> None:
-    """`pulumi up` of the dev stack with this instance's facts."""
+def apply_stack(cluster: Cluster, references: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> None:
+    """`pulumi up` of the dev stack with this instance's facts and more settings."""
     stack = cluster.stack
     with Step("pulumi up of stack dev"):
         stack.prepare()
-        stack.write_config(facts(cluster, references))
+        stack.write_config({**(settings or {}), **facts(cluster, references)})
         stack.clear_dead_lock()
         try:
             stack.run("up", "--yes", "--skip-preview", "--non-interactive", "--suppress-permalink=true")

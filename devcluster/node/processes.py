@@ -63,12 +63,12 @@ def of_pods(uids: Iterable[str], program: str) -> list[int]:
     Returns:
         Pids as the host counts them.
     """
-    groups, found = [f"/pod{uid}/" for uid in uids], []
+    groups, pids = [f"/pod{uid}/" for uid in uids], []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             control_groups = (folder / "cgroup").read_text()
             if any(group in control_groups for group in groups):
                 words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
                 if any(PurePath(word).name == program for word in words):
-                    found.append(int(folder.name))
-    return found
+                    pids.append(int(folder.name))
+    return pids

@@ -21,6 +21,8 @@ from devcluster.machine.bootstrap import CHECKOUT, VENV, cache_folder
 from devcluster.machine.progress import StepFailed, say
 
 STACK = "dev"
+PROGRAMS = "PULUMI_SLURM_PROGRAMS"
+"""Variable that names a folder of programs which the engine finds before all others; tests set it."""
 PROJECT = "pulumi-slurm"
 PLUGIN_DEADLINE_SECONDS = 60
 """Deadlines to list plugins on a busy machine, and to download one of 60 MB."""
@@ -64,6 +66,8 @@ class Stack:
             path.insert(0, str(standin.FOLDER))
         elif self._named_plugin.exists():
             path.insert(0, str(self._named_plugin.parent))
+        if programs := os.environ.get(PROGRAMS):
+            path.insert(0, programs)
         return {
             "PATH": os.pathsep.join(path),
             "KUBECONFIG": str(self.kubeconfig),

@@ -9,9 +9,9 @@ from pathlib import Path
 from devcluster.machine.bootstrap import CHECKOUT
 
 MEASURED = CHECKOUT / "tests" / "seconds.json"
-"""Seconds that each file took when the order was last renewed (docs/adr/0030)."""
-USUAL_SECONDS = 30.0
-"""For a file that nobody has measured."""
+"""Seconds that each longer file took when `python3 -m devcluster.suite.renew` last wrote them (docs/adr/0030)."""
+USUAL_SECONDS = 10.0
+"""For a short file, or one that nobody has measured."""
 SHORT_SECONDS = 60.0
 """Shorter files fill up what the longer ones leave, whatever they do to a cluster."""
 ROUGH = frozenset(

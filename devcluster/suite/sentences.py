@@ -28,12 +28,9 @@ FOREIGN_WORDS = {
 }
 """Words of an earlier vocabulary, each with the field's own."""
 
-SENTENCE_FOLDERS = ("bench", "components", "devcluster", "health", "tests")
-"""Folders whose docstrings begin with a sentence, such as "Return whether …" (PEP 257).
-
-The others follow with their next change: what an image contains decides its tag, docstrings included.
-"""
-_QUESTION = re.compile(r"(What|Whether|Why|Who|Whom|Whose|Which|How)\b")
+SENTENCE_FOLDERS = ("bench", "components", "contract", "devcluster", "health", "images", "operator", "tests")
+"""Folders whose docstrings begin with a sentence or a noun phrase, such as "Return True if …" (PEP 257)."""
+_QUESTION = re.compile(r"(What|Whether|Why|Who|Whom|Whose|Which|How|When|If)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +43,7 @@ class Prose:
 
 def long_sentences(prose: Prose) -> Iterator[str]:
     """Yield the sentences that have more than `MAX_WORDS` words."""
-    text = re.sub(r"``[^`]+``|`[^`]+`|\[([^\]]*)\]\([^)]*\)", lambda found: found[1] or "code", prose.text)
+    text = re.sub(r"``[^`]+``|`[^`]+`|\[([^\]]*)\]\([^)]*\)", lambda match: match[1] or "code", prose.text)
     for paragraph in re.split(r"\n\s*\n|\n\s*(?:[*-]|\d+\.|@\w+)\s", text):
         for sentence in re.split(r"(?<=[.!?:;])[\"')*]*\s+", " ".join(paragraph.split())):
             words = [word for word in sentence.split() if re.search(r"[A-Za-z0-9]", word)]
@@ -113,7 +110,7 @@ def _python_comments(text: str) -> Iterator[Prose]:
 def _paragraphs(text: str) -> list[Prose]:
     """Return the text of Markdown without its code blocks, tables and headings."""
     blocks = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
-    without_code = blocks.sub(lambda found: "\n" * found[0].count("\n"), text)
+    without_code = blocks.sub(lambda match: "\n" * match[0].count("\n"), text)
     kept = [("" if re.match(r"\s*\||#", line) else line) for line in without_code.splitlines()]
     prose, begin, lines = [], 1, list[str]()
     for number, line in enumerate([*kept, ""], start=1):
@@ -129,10 +126,10 @@ def _paragraphs(text: str) -> list[Prose]:
 
 def _matches(text: str, pattern: str, mark: str) -> list[Prose]:
     prose = []
-    for found in re.finditer(pattern, text, flags=re.DOTALL | re.MULTILINE):
-        told = found[1] or found[2] or ""  # Neither in a string of C.
+    for match in re.finditer(pattern, text, flags=re.DOTALL | re.MULTILINE):
+        told = match[1] or match[2] or ""  # Neither in a string of C.
         plain = "\n".join(re.sub(rf"^\s*({mark}+|\*+)", "", line) for line in told.splitlines())
-        prose.append(Prose(text.count("\n", 0, found.start()) + 1, plain))
+        prose.append(Prose(text.count("\n", 0, match.start()) + 1, plain))
     return prose
 
 

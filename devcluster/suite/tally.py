@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import xml.etree.ElementTree as ElementTree
@@ -100,14 +99,12 @@ class Tally:
         """Return the tests that passed only in a later run."""
         return sorted(test[1] for test in self.failed_before if self.outcomes[test] == "passed")
 
-    def write_seconds(self, file: Path) -> None:
-        """Write how long the tests of each file took, with what their fixtures took for them."""
+    def by_file(self) -> dict[str, float]:
+        """Return how long the tests of each file took, with what their fixtures took for them."""
         seconds: dict[str, float] = {}
         for (path, _), lasts in self.seconds.items():
             seconds[path] = seconds.get(path, 0) + lasts
-        written = {path: round(lasts) for path, lasts in sorted(seconds.items()) if path}
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"{json.dumps(written, indent=2)}\n")
+        return {path: lasts for path, lasts in sorted(seconds.items()) if path}
 
     def slowest(self) -> list[str]:
         """Return the slowest tests, with the setup and teardown of fixtures that ran for them."""

@@ -9,7 +9,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -18,7 +18,6 @@ from devcluster.images import images
 from devcluster.machine.bootstrap import CHECKOUT, cache_folder
 from devcluster.machine.progress import say
 from devcluster.node import node_cli, toolchain
-from devcluster.suite import order
 from devcluster.suite.lanes import INTERRUPTED, Programs, side_by_side
 from devcluster.suite.tally import Tally, Test, Watch
 from devcluster.vm import kernel, own_kernel
@@ -63,19 +62,18 @@ UNIT_AND_NATIVE = Phase(
     is_patient=True,
 )  # fmt: skip
 DEV_CLUSTER = Phase("dev cluster", 8, ("tests/devcluster",), without=THE_GUEST_ITSELF.folders, retries=1)
-LANES = (
-    # These mostly wait: for pulumi's start, for readiness, for deadlines.
-    (
-        Phase(
-            "operator", 10, ("tests/operator", "tests/provider", "tests/upgrade", "tests/manifests"), 3, retries=1,
-            is_patient=True,
-        ),
-    ),
-    # Computes an eighth of its time, for one worker.
-    (Phase("image", 10, ("tests/image",), 3, True, retries=1),),
+OPERATOR = Phase(
+    "operator", 10, ("tests/operator", "tests/provider", "tests/upgrade", "tests/manifests"), 3, retries=1,
+    is_patient=True,
 )  # fmt: skip
-"""Lanes before those with clusters, side by side, and the phases of each in sequence (docs/adr/0030)."""
-PHASES = (*(phase for lane in LANES for phase in lane), E2E, UNIT_AND_NATIVE, DEV_CLUSTER)
+"""It mostly waits: for pulumi's start, for readiness, for deadlines."""
+IMAGE = Phase("image", 10, ("tests/image",), 3, True, retries=1)
+"""It computes an eighth of its time, for one worker."""
+WITH_CLUSTERS = (IMAGE, E2E)
+"""A lane whose phases run in sequence. Two clusters start when the first phase is over."""
+BESIDE_CLUSTERS = (OPERATOR, UNIT_AND_NATIVE, A_JOBS_LIFE_ON_V2, THE_GUEST_ITSELF, DEV_CLUSTER)
+"""The other lane (docs/adr/0030)."""
+PHASES = (OPERATOR, IMAGE, E2E, UNIT_AND_NATIVE, DEV_CLUSTER)
 ALL_IN_GUEST = Phase("cgroup v2 and NFS", 20, (vm_tests.FOLDER,), in_guest=True)
 Result = TypeVar("Result")
 BUILD_BUDGET_MINUTES = {"toolchain": 15, "images": 12, "guest": 15}
@@ -88,7 +86,7 @@ ALL_MINUTES = 33
 PATIENCE = 5
 """Niceness of patient phases, a third of the weight: each instance's group counts as one process beside theirs."""
 REPORTS = "build/tests"
-"""Where the JUnit reports of a run and each file's seconds stay."""
+"""Where the JUnit reports of a run stay."""
 _PROGRAMS = Programs()
 
 
@@ -114,8 +112,7 @@ def run(paths: list[str]) -> int:
             watch = Watch()
             status |= _everything(tally, binaries)
             tally.parts["all tests"] = watch.spent(ALL_MINUTES)
-        tally.write_seconds(CHECKOUT / REPORTS / order.MEASURED.name)
-        say(f"seconds of each file: {REPORTS}/{order.MEASURED.name}; a copy in tests/ renews their order")
+        say(f"reports: {REPORTS}; python3 -m devcluster.suite.renew takes the order of the files from them")
     except KeyboardInterrupt:
         say("interrupted: ending what the tests started")
         _PROGRAMS.end()
@@ -138,26 +135,23 @@ def clean_up_when_killed() -> None:
 
 
 def _everything(tally: Tally, binaries: Path) -> int:
-    """Run all phases: lanes without clusters side by side, then those with clusters and the guest."""
+    """Run two lanes side by side: the phases with clusters, and all others with the guest."""
 
-    def one_by_one(phases: Sequence[Phase]) -> int:
+    def one_by_one(*phases: Phase) -> int:
         status = 0
         for phase in phases:
             status |= _phase(tally, phase, binaries)
         return status
 
-    *lanes, here = (functools.partial(one_by_one, phases) for phases in LANES)
-    status = side_by_side(lanes, here, _PROGRAMS)
     # A kernel is not built beside clusters: that takes both cores for ten minutes.
     is_ready = kernel.is_built() or not own_kernel.lacking()
 
-    def beside_e2e() -> int:
-        # The patient phase comes first: two clusters start meanwhile.
-        status = one_by_one([UNIT_AND_NATIVE])
+    def beside_clusters() -> int:
+        status = one_by_one(OPERATOR, UNIT_AND_NATIVE)
         status |= _with_a_guest(tally, binaries) if is_ready else 0
-        return status | one_by_one([DEV_CLUSTER])
+        return status | one_by_one(DEV_CLUSTER)
 
-    status |= side_by_side([functools.partial(one_by_one, [E2E])], beside_e2e, _PROGRAMS)
+    status = side_by_side([functools.partial(one_by_one, *WITH_CLUSTERS)], beside_clusters, _PROGRAMS)
     return status if is_ready else status | _with_a_guest(tally, binaries)
 
 

@@ -10,25 +10,20 @@
  *   - slurmctld reads from users neither answers nor messages between nodes and clients;
  *   - srun, salloc and sattach read, at their own ports, messages of root, SlurmUser and their own user;
  *   - slurmdbd reads nothing from a connection that has not named its user (persist_guard.c);
- *   - a child of slurmd reads a user's launch first: the child may crash or hang in slurmd's place. It checks that
- *     slurmd would find its part of the launch (launch_check.c).
+ *   - a child of slurmd reads a user's launch first: the child may crash or hang in slurmd's place (launch_reader.c).
+ *     It checks that slurmd would find its part of the launch (launch_check.c).
  *
  * libslurmfull calls the functions below through its table of symbols, so ours come first. */
 #include "message_guard.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/time.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define LAUNCH 6001  /* REQUEST_LAUNCH_TASKS */
@@ -39,7 +34,6 @@
 #define NODES 6001                 /* From here on types are between nodes and clients. */
 #define STEP_ID_NUMBERS 5          /* pack_step_id: one of 64 bits and three. */
 #define BUFFER_HEAD 24             /* buf_t: magic, where it begins, size, how far it was read. */
-#define CPU_SECONDS 1
 /* Where PMI-2 lies, if the configuration asks for it (docs/adr/0022), and how its sockets are called. */
 #define PMI2_FOLDER "slurm-pmi2"
 #define PMI2_SOCKET "sock.pmi2."
@@ -180,55 +174,6 @@ void auth_g_get_ids(void *token, uid_t *uid, gid_t *gid) {
         current.sender = *uid;
 }
 
-/* What each try to read a launch may take. Another thread of slurmd may hold a lock at the fork, which nobody gives
- * back in the child: this happens to about one launch in two thousand when 64 come at once. */
-static const unsigned try_milliseconds[] = {250, 1000, 4000};
-#define TRIES (sizeof(try_milliseconds) / sizeof(try_milliseconds[0]))
-
-static _Noreturn void read_in_child(void *message, void *buffer, unsigned milliseconds) {
-    const struct itimerval deadline = {
-        .it_value = {.tv_sec = milliseconds / 1000, .tv_usec = (suseconds_t)(milliseconds % 1000) * 1000}};
-    const struct rlimit none = {0}, cpu = {.rlim_cur = CPU_SECONDS, .rlim_max = CPU_SECONDS};
-    sigset_t signals;
-    sigemptyset(&signals);
-    signal(SIGALRM, SIG_DFL);
-    sigprocmask(SIG_SETMASK, &signals, NULL);
-    setitimer(ITIMER_REAL, &deadline, NULL);
-    /* The parent logs the same about the message. */
-    close(STDERR_FILENO);
-    if (!prctl(PR_SET_PDEATHSIG, SIGKILL) && !setrlimit(RLIMIT_CORE, &none) && !setrlimit(RLIMIT_CPU, &cpu)) {
-        launch_begin(buffer, current.version);
-        _exit(launch_fits(!real_body(message, buffer)) ? EXIT_SUCCESS : EXIT_FAILURE);
-    }
-    raise(SIGKILL);
-    _exit(EXIT_FAILURE);
-}
-
-/* Returns the status of a child that read a launch, or -1. */
-static int status_of_reader(void *message, void *buffer, unsigned milliseconds) {
-    int status = -1;
-    pid_t child = fork();
-    if (child == 0)
-        read_in_child(message, buffer, milliseconds);
-    while (child > 0 && waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            return -1;
-    return status;
-}
-
-/* The fault of a user's launch, or NULL. */
-static const char *fault_of_launch(void *message, void *buffer) {
-    int status = -1;
-    for (size_t i = 0; i < TRIES; i++) {
-        status = status_of_reader(message, buffer, try_milliseconds[i]);
-        if (status == -1 || !WIFSIGNALED(status) || WTERMSIG(status) != SIGALRM)
-            break;
-    }
-    if (status == -1 || !WIFEXITED(status))
-        return "it ends who reads it";
-    return WEXITSTATUS(status) ? "it lists more nodes than it has tasks for" : NULL;
-}
-
 /* A cancel begins with a step's id and the length of the text that names the job. slurmctld crashes without that text
  * (26.05.5, job_str_signal). The first fields of Slurm's buffer say how far it was read. */
 static bool names_a_job(void *buffer) {
@@ -257,8 +202,9 @@ int unpack_msg(void *message, void *buffer) {
         fprintf(stderr, "error: refused a cancel of uid %d: it names no job\n", (int)current.sender);
         return REFUSED;
     }
-    const char *fault =
-        role == NODE && current.type == LAUNCH && is_of_a_user() ? fault_of_launch(message, buffer) : NULL;
+    const char *fault = role == NODE && current.type == LAUNCH && is_of_a_user()
+                            ? launch_fault(message, buffer, current.version)
+                            : NULL;
     if (fault) {
         fprintf(stderr, "error: refused a launch of uid %d: %s\n", (int)current.sender, fault);
         return REFUSED;
@@ -298,6 +244,10 @@ bool http_switch_http_enabled(void) {
 
 bool guard_is_database(void) {
     return role == DATABASE;
+}
+
+int guard_read_body(void *message, void *buffer) {
+    return real_body(message, buffer);
 }
 
 uid_t guard_sender(void) {

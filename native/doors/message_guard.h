@@ -23,6 +23,12 @@ bool guard_is_database(void);
 /* Whose token the message had that this thread has read last. */
 uid_t guard_sender(void);
 
+/* Slurm's own reading of a message's body. */
+int guard_read_body(void *message, void *buffer);
+
+/* launch_reader.c: the fault of a user's launch, or NULL. */
+const char *launch_fault(void *message, void *buffer, uint16_t version);
+
 /* launch_check.c: before a child reads a launch, and after it. Whether slurmd finds each node's part of it; one that
  * could not be read, slurmd cannot read either. */
 void launch_find(void);

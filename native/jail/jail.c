@@ -87,7 +87,7 @@ static int check_tree(struct jail *jail, int tree) {
         return jail_fail(jail, "%s/dev/null is not a device", jail->root);
     if (fstatat(tree, "proc/self", &facts, AT_SYMLINK_NOFOLLOW))
         return jail_fail(jail, "%s/proc is not mounted", jail->root);
-    /* Not followed: an absolute link is right inside the jail and may lead nowhere outside it. */
+    /* /bin/sh may be an absolute link, which holds inside the jail alone. So the link itself is looked at. */
     if (fstatat(tree, "bin/sh", &facts, AT_SYMLINK_NOFOLLOW))
         return jail_fail(jail, "%s/bin/sh is missing: the jail's root file system is not complete", jail->root);
     return mounts_check(jail, tree);

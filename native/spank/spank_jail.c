@@ -311,8 +311,8 @@ int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[]) {
     stepd_execve **instead = (stepd_execve **)of_guard(STEPD_GUARD_EXECVE);
     if (instead)
         *instead = run_late;
-    /* Such a plugin starts more when tasks end: Pyxis saves and removes containers. They must still be led inside,
-     * which the filter would not let them be. */
+    /* A plugin such as Pyxis also forks when tasks end, to save and remove containers. Those processes must still enter
+     * the jail, which the filter would refuse. So there is no filter. */
     context.confined = !context.led_forks;
     if (!context.confined)
         return ESPANK_SUCCESS;

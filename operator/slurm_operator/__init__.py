@@ -1,1 +1,1 @@
-"""The operator of pulumi-slurm: moves what depends on running jobs, and says truthfully how a Slurm cluster is."""
+"""The operator of pulumi-slurm: it changes what depends on running jobs, and reports the state of a Slurm cluster."""

@@ -1,4 +1,4 @@
-"""What can be decided to be done to node sets and slurmctld; execute.py carries it out."""
+"""Actions on node sets and slurmctld, which decisions return and execute.py executes."""
 
 from __future__ import annotations
 
@@ -62,6 +62,15 @@ class Comment:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class UpdateNode:
+    """Give the Slurm node other features or another weight; None leaves what it has. Jobs run on."""
+
+    node: str
+    features: tuple[str, ...] | None = None
+    weight: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class RequeueJobs:
     """The policy's deadline has passed: end the node's jobs, so that those that may are requeued.
 
@@ -118,7 +127,7 @@ class SetEvictable:
 
 
 class Purpose(enum.StrEnum):
-    """What a pod is deleted for, as Events and metrics name it."""
+    """The purpose of a pod's deletion, by the name that Events and metrics give it."""
 
     UPDATE = "RestartPod"
     ANEW = "RestartUnfit"
@@ -131,8 +140,8 @@ class Purpose(enum.StrEnum):
 class DeletePod:
     """Delete a pod, provided that it is still the one that was seen; its StatefulSet makes a new one.
 
-    `cordon` is the machine that gets a cordon and a taint before, empty if none does. `forget`: Slurm's record of the
-    node goes as well, so that the new slurmd registers with its own size.
+    `cordon` is the Kubernetes node to cordon and taint before, empty for none. `forget`: Slurm's record of the node is
+    deleted as well, so that the new slurmd registers with its own size.
     """
 
     pod: str
@@ -143,12 +152,12 @@ class DeletePod:
     forget: bool = False
 
 
-NodeAction = Drain | DrainDown | Undrain | Comment | RequeueJobs | DeleteRecord
+NodeAction = Drain | DrainDown | Undrain | Comment | UpdateNode | RequeueJobs | DeleteRecord
 """Changes of Slurm's record of one node."""
 ReservationAction = Reserve | ChangeReservation | EndReservation
 Action = SetReplicas | SetOnDelete | NodeAction | ReservationAction | SetEvictable | DeletePod
 
 
-def kind(move: Action) -> str:
-    """What Events and metrics call it."""
-    return move.purpose if isinstance(move, DeletePod) else type(move).__name__
+def kind(action: Action) -> str:
+    """Return the action's name in Events and metrics."""
+    return action.purpose if isinstance(action, DeletePod) else type(action).__name__

@@ -1,4 +1,4 @@
-"""Whose drain a Slurm node carries, and which drain may replace which.
+"""Owners of drains, and the drains that each may replace.
 
 A drain is known by its reason and by who wrote it. Only a drain of the operator's own is ever lifted, and a person's
 word is never written over. Also FAIL, and DOWN with a reason, are somebody's word.
@@ -16,7 +16,7 @@ _NODES_OWN = frozenset({"root", names.SLURM_USER})
 
 
 class Owner(enum.Enum):
-    """Who wrote a drain, and what for; the value is how its reason begins."""
+    """The author and purpose of a drain; the value is how its reason begins."""
 
     SCALE_IN = reasons.SCALE_IN
     UPDATE = reasons.UPDATE
@@ -35,7 +35,7 @@ _EXACT = {
     f"{owner.value}{end}": owner for owner in (Owner.SCALE_IN, Owner.UPDATE) for end in ("", reasons.DEADLINE_PASSED)
 }
 _HOLDS = frozenset({Owner.SCALE_IN, Owner.UPDATE, Owner.K8S_NODE, Owner.REPAIR})
-"""What the operator wrote, and it alone lifts."""
+"""Drains that the operator wrote, and alone lifts."""
 _REPLACED_BY = {
     # To ask for one of these is to have seen that the one before has no more cause.
     Owner.K8S_NODE: {Owner.NEW, Owner.UNFIT, Owner.SCALE_IN, Owner.UPDATE, Owner.REPAIR},
@@ -49,7 +49,7 @@ _REPLACED_BY = {
 
 
 def owner(node: SlurmNode) -> Owner | None:
-    """Whose drain a node carries; None if it carries none."""
+    """Return the owner of a node's drain; None if it carries none."""
     if not is_drained(node):
         return None
     if "FAIL" in node.states:
@@ -68,27 +68,27 @@ def owner(node: SlurmNode) -> Owner | None:
 
 
 def is_drained(node: SlurmNode) -> bool:
-    """Whether Slurm gives the node no new work, whatever its slurmd says: it is drained, or set to FAIL."""
+    """Return True if Slurm gives the node no new work, whatever its slurmd says: it is drained, or set to FAIL."""
     return bool(node.states & {"DRAIN", "FAIL"})
 
 
 def is_held_for_repair(node: SlurmNode) -> bool:
-    """Whether a repair may build on the node's drain: this operator wrote it, and alone lifts it."""
+    """Return True if a repair may build on the node's drain: this operator wrote it, and alone lifts it."""
     return owner(node) in (Owner.REPAIR, Owner.K8S_NODE)
 
 
 def is_liftable(node: SlurmNode) -> bool:
-    """Whether the operator may lift the node's drain: its own, and that with which a node registers."""
+    """Return True if the operator may lift the node's drain: its own, and that with which a node registers."""
     return owner(node) in _HOLDS | {Owner.NEW}
 
 
 def is_operators(node: SlurmNode) -> bool:
-    """Whether the operator wrote the node's drain, and alone lifts it."""
+    """Return True if the operator wrote the node's drain, and alone lifts it."""
     return owner(node) in _HOLDS
 
 
 def is_anothers(node: SlurmNode) -> bool:
-    """Whether somebody else took the node out of service, by a drain, FAIL, or DOWN: that word is his to take back."""
+    """Return True if somebody else took the node out of service, by a drain, FAIL, or DOWN: only he takes that back."""
     if is_drained(node):
         return owner(node) is Owner.FOREIGN
     by_us = node.reason.startswith(reasons.PREFIX) and node.reason_user in _NODES_OWN
@@ -97,7 +97,7 @@ def is_anothers(node: SlurmNode) -> bool:
 
 
 def is_by_person(node: SlurmNode) -> bool:
-    """Whether a person took the node out of service, who knows of it; Slurm's own words ask somebody to look.
+    """Return True if a person took the node out of service and so knows of it; Slurm itself may have done so, too.
 
     slurmrestd gives no name for an id that its pod does not know, as most users' is: only the jail has them.
     """
@@ -105,12 +105,12 @@ def is_by_person(node: SlurmNode) -> bool:
 
 
 def is_held(node: SlurmNode) -> bool:
-    """Whether the node takes no jobs until this operator or a person says so; its own drain it may lift at once."""
+    """Return True if the node takes no jobs until the operator or a person lifts its drain; False for its own drain."""
     return is_drained(node) and owner(node) not in (Owner.UNFIT, Owner.NEW)
 
 
 def may_return_by_itself(node: SlurmNode) -> bool:
-    """Whether a person set the node DOWN, which Slurm takes back when its slurmd registers (ReturnToService=2)."""
+    """Return True if a person set the node DOWN: Slurm lifts that when its slurmd registers (ReturnToService=2)."""
     return is_by_person(node) and not is_drained(node)
 
 
@@ -120,25 +120,27 @@ def repair_reason(node: SlurmNode) -> str:
 
 
 def fault(node: SlurmNode) -> str:
-    """Why a node is to be repaired, as it was said first: by the node itself, or for its Kubernetes node."""
+    """Return why a node is to be repaired, as it was said first: by the node itself, or for its Kubernetes node."""
     is_taken_over = owner(node) is Owner.REPAIR
     return reasons.PREFIX + node.reason.removeprefix(reasons.REPAIR) if is_taken_over else node.reason
 
 
 def is_at_fault(node: SlurmNode) -> bool:
-    """Whether the node drained itself for its hardware's sake."""
+    """Return True if the node drained itself for its hardware's sake."""
     return owner(node) in (Owner.UNFIT, Owner.REPAIR) and fault(node).startswith(reasons.HARDWARE)
 
 
 def may_become(node: SlurmNode, reason: str) -> bool:
-    """Whether a drain may get another reason of ours. Callers ask only when the one before has no more cause."""
-    wanted = _EXACT.get(reason) or next((each for each in _REPLACED_BY if reason.startswith(each.value)), Owner.FOREIGN)
+    """Return True if a drain may get another reason of ours; callers ask only when the present one has no cause."""
+    wanted = _EXACT.get(reason) or next(
+        (other for other in _REPLACED_BY if reason.startswith(other.value)), Owner.FOREIGN
+    )
     same_fault = wanted is not Owner.REPAIR or reason == repair_reason(node)
     return owner(node) in _REPLACED_BY.get(wanted, ()) and same_fault
 
 
 def may_be_drained(node: SlurmNode, reason: str) -> bool:
-    """Whether the node may get a drain of ours: it serves, or what it carries is ours and has no more cause."""
+    """Return True if the node may get a drain of ours: it serves, or its present drain is ours without a cause."""
     if is_drained(node) or reason.startswith(reasons.REPAIR):
         return may_become(node, reason)
     return not is_anothers(node)

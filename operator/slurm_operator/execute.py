@@ -1,4 +1,4 @@
-"""Carries decisions out, each only while the lease is ours, and each against what is there at that moment."""
+"""Executes actions, each only while the lease is ours, and only if its preconditions hold at that moment."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ _PURPOSES = {
     reasons.NEW: "it stays, and is to be seen to work",
 }
 _GIVEN_BACK: dict[Owner | None, str] = {
-    Owner.K8S_NODE: "its machine may be used again",
+    Owner.K8S_NODE: "its Kubernetes node may be used again",
     Owner.REPAIR: "its pod is ready again",
     Owner.NEW: "it is new and works",
 }
 _DELETED = {
     actions.Purpose.UPDATE: "idle pod {}",
     actions.Purpose.ANEW: "idle pod {}, to start anew",
-    actions.Purpose.ELSEWHERE: "idle pod {}, to start on another machine",
+    actions.Purpose.ELSEWHERE: "idle pod {}, to start on another Kubernetes node",
     actions.Purpose.CONTROLLER: "pod {}, jobs go on",
     actions.Purpose.REBOOT: "idle pod {}, to start anew",
 }
 
 
 class Executor:
-    """Carries decisions out in one namespace.
+    """Executes actions in one namespace.
 
     Attributes:
-        report: tells of them.
+        report: tells of them by Events and logs.
     """
 
     def __init__(self, api: KubernetesApi, lease: Lease) -> None:
@@ -61,7 +61,7 @@ class Executor:
         self._lease = lease
 
     async def attempt(self, body: Object, kind: str, work: Awaitable[str]) -> list[Finding]:
-        """Carry out one change; returned is why it failed, which is told in Degraded, and the next pass tries again."""
+        """Make one change and return why it failed, for Degraded; the next pass tries again."""
         try:
             done = await work
         except (SlurmError, KubernetesError) as error:
@@ -78,14 +78,14 @@ class Executor:
             await self.report.event(body, kind, done)
         return []
 
-    async def carry_out(
+    async def execute(
         self, rest: SlurmRest, body: Object, decided: actions.Action, jobs: tuple[SlurmJob, ...] | Unknown = ()
     ) -> list[Finding]:
-        """Attempt a decision about what `body` declares; `jobs` are for words."""
-        return await self.attempt(body, actions.kind(decided), self.move(rest, decided, jobs))
+        """Execute an action on what `body` declares, report it, and return the failure; `jobs` are for words."""
+        return await self.attempt(body, actions.kind(decided), self.perform(rest, decided, jobs))
 
-    async def move(self, rest: SlurmRest, decided: actions.Action, jobs: tuple[SlurmJob, ...] | Unknown = ()) -> str:
-        """Carry out one decision about a node set, or slurmctld.
+    async def perform(self, rest: SlurmRest, decided: actions.Action, jobs: tuple[SlurmJob, ...] | Unknown = ()) -> str:
+        """Perform one action on a node set or slurmctld.
 
         Args:
             rest: the cluster's slurmrestd.
@@ -144,6 +144,11 @@ class Executor:
             case actions.RequeueJobs():
                 await rest.take_down(name, f"{now.reason}{reasons.DEADLINE_PASSED}")
                 return f"took the jobs of {name}, its deadline has passed: {deletion.fates(jobs, name)}"
+            case actions.UpdateNode(features=features, weight=weight):
+                await rest.update_node(name, features, weight)
+                said = [f"features {','.join(features)}"] if features is not None else []
+                said += [] if weight is None else [f"weight {weight}"]
+                return f"gave {name} what its node set declares: {', '.join(said)}"
             case actions.Comment(text=text):
                 await rest.comment(name, text)
                 return f"commented on {name}: {text}" if text else f"took the comment on {name} away"
@@ -206,7 +211,7 @@ class Executor:
         self._lease.check()
         metadata = {"name": name, "uid": decided.uid, "labels": {names.LABEL_EVICTABLE: "true"}}
         await self._api.apply("v1", "pods", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
-        return f"let {name} be evicted: it is drained and idle, and its machine is to be emptied"
+        return f"let {name} be evicted: it is drained and idle, and its Kubernetes node is to be emptied"
 
     async def _protect(self, name: str, uid: str) -> None:
         """Take the label from a pod.
@@ -224,7 +229,7 @@ class Executor:
             raise KubernetesError(httpx.codes.CONFLICT, str(error)) from error
 
     async def _delete_pod(self, rest: SlurmRest, decided: actions.DeletePod) -> str:
-        """Delete a pod if its node is as idle as it was. A machine that is to be left is cordoned first."""
+        """Delete a pod if its node is still idle. A Kubernetes node that the pod is to leave is cordoned first."""
         name, is_worker = decided.pod, decided.purpose is not actions.Purpose.CONTROLLER
         before = await rest.node(name) if is_worker else None
         if is_worker and not preconditions.pod_may_end(decided, before):
@@ -256,13 +261,15 @@ class Executor:
             await rest.delete_node(name)
 
     async def _cordon(self, decided: actions.DeletePod) -> None:
-        """Let nothing more be scheduled on a machine, and write why on it; pods that run there stay."""
-        found = await self._api.get("v1", "nodes", decided.cordon)
-        if found is None:
+        """Cordon and taint a Kubernetes node, and annotate it with the reason; pods that run there stay."""
+        k8s_node = await self._api.get("v1", "nodes", decided.cordon)
+        if k8s_node is None:
             return
-        taints = [each for each in found["spec"].get("taints", []) if each["key"] != names.UNFIT_TAINT]
+        taints = [
+            taint_now for taint_now in k8s_node["spec"].get("taints", []) if taint_now["key"] != names.UNFIT_TAINT
+        ]
         taint = {"key": names.UNFIT_TAINT, "value": decided.pod, "effect": "NoSchedule"}
-        version = found["metadata"]["resourceVersion"]
+        version = k8s_node["metadata"]["resourceVersion"]
         annotations = {names.UNFIT_TAINT: f"{decided.pod}: {decided.why}"}
         change = {
             "metadata": {"resourceVersion": version, "annotations": annotations},
@@ -307,7 +314,7 @@ class Executor:
 
 
 async def _is_early(rest: SlurmRest, decided: actions.RequeueJobs, now: SlurmNode) -> bool:
-    """Whether the deadline is still to come by slurmctld's clock, which set the time of the drain."""
+    """Return True if the deadline is still to come by slurmctld's clock, which set the time of the drain."""
     end, told = slurm_nodes.deadline(now, decided.seconds, now.reason), await rest.time_there()
     if told is None or end is None or told >= end:
         return False
@@ -316,6 +323,6 @@ async def _is_early(rest: SlurmRest, decided: actions.RequeueJobs, now: SlurmNod
 
 
 async def _may_leave(rest: SlurmRest, nodes: tuple[str, ...]) -> bool:
-    """Whether nodes may go at this moment; one that never registered has no record."""
+    """Return True if all of the nodes may go at this moment; one that never registered has no record."""
     listed = await rest.nodes(full=True) if nodes else {}
     return all(slurm_nodes.may_leave(listed[name]) for name in nodes if name in listed)

@@ -15,16 +15,16 @@ MAX_MESSAGE = 1024
 
 
 class Severity(enum.Flag):
-    """What follows from a finding; several things may."""
+    """The consequences of a finding; it may have several."""
 
     INFORMATION = 0
     """Nothing: it is told to who looks."""
-    MOVING = enum.auto()
+    PROGRESSING = enum.auto()
     """Something is under way: Progressing."""
     WRONG = enum.auto()
     """Somebody should look: Degraded."""
     UNKNOWN = enum.auto()
-    """Whether jobs can run is not known."""
+    """Nobody knows if jobs can run."""
     BLOCKING = enum.auto()
     """Jobs can't run as declared: not Available."""
 
@@ -50,8 +50,8 @@ class Condition:
 
 
 def under_way(reason: Reason, message: str) -> Finding:
-    """A finding about what moves."""
-    return Finding(reason, message, Severity.MOVING)
+    """Return a finding about what is under way."""
+    return Finding(reason, message, Severity.PROGRESSING)
 
 
 class Findings(list[Finding]):
@@ -63,27 +63,27 @@ class Findings(list[Finding]):
 
     def of(self, severity: Severity) -> list[Finding]:
         """The findings from which that follows."""
-        return [each for each in self if severity in each.severity]
+        return [finding for finding in self if severity in finding.severity]
 
     @property
     def blocking(self) -> list[Finding]:
-        """Why jobs can't run as declared."""
+        """The findings that say why jobs can't run as declared."""
         return self.of(Severity.BLOCKING)
 
     @property
     def unknown(self) -> list[Finding]:
-        """Why nobody knows whether jobs can run."""
+        """The findings that say why nobody knows if jobs can run."""
         return self.of(Severity.UNKNOWN)
 
     @property
     def wrong(self) -> list[Finding]:
-        """What somebody should look at."""
+        """The findings that somebody should look at."""
         return self.of(Severity.WRONG)
 
     @property
-    def moving(self) -> list[Finding]:
-        """What is under way."""
-        return self.of(Severity.MOVING)
+    def progressing(self) -> list[Finding]:
+        """The findings about what is under way."""
+        return self.of(Severity.PROGRESSING)
 
     def conditions(self, all_well: str) -> tuple[Condition, ...]:
         """Conclude; `all_well` is the message when nothing blocks."""
@@ -93,15 +93,15 @@ class Findings(list[Finding]):
             available = _condition("Available", "Unknown", self.unknown)
         else:
             available = Condition("Available", "True", Reason.READY, all_well)
-        steady = Condition("Progressing", "False", Reason.STEADY, "nothing moves")
+        steady = Condition("Progressing", "False", Reason.STEADY, "nothing is under way")
         well = Condition("Degraded", "False", Reason.AS_WANTED, "nothing is wrong")
-        progressing = _condition("Progressing", "True", self.moving) if self.moving else steady
+        progressing = _condition("Progressing", "True", self.progressing) if self.progressing else steady
         degraded = _condition("Degraded", "True", self.wrong) if self.wrong else well
         return available, progressing, degraded, *self._by_people(), *self._for_kstatus(available, progressing)
 
     def _by_people(self) -> tuple[Condition, ...]:
-        """What people took out of service is no fault; while nodes can't be seen, what was told stays."""
-        kind, told = "DrainedByPeople", [each for each in self if each.severity is Severity.INFORMATION]
+        """Return the condition about nodes that people took out of service; none while nodes can't be seen."""
+        kind, told = "DrainedByPeople", [finding for finding in self if finding.severity is Severity.INFORMATION]
         nobody = Condition(kind, "False", Reason.NOBODY_DRAINED, "nobody took a node out of service")
         return (_condition(kind, "True", told) if told else nobody,) if told or not self.unknown else ()
 
@@ -111,7 +111,7 @@ class Findings(list[Finding]):
         A node that waits a week for its job while all others serve is none of theirs: such a cluster is current.
         """
         ready = dataclasses.replace(available, type="Ready")
-        stalled = [each for each in self.blocking if each.reason in NO_USE_TO_WAIT]
+        stalled = [finding for finding in self.blocking if finding.reason in NO_USE_TO_WAIT]
         waits = available.status != "True" and progressing.status == "True" and not stalled
         at_rest = Condition("Reconciling", "False", Reason.STEADY, "nothing is waited for")
         reconciling = dataclasses.replace(progressing, type="Reconciling") if waits else at_rest
@@ -120,12 +120,12 @@ class Findings(list[Finding]):
 
 
 def lasting(
-    found: Sequence[Finding], reason: Reason, before: Mapping[str, int], told_from: int
+    findings: Sequence[Finding], reason: Reason, before: Mapping[str, int], told_from: int
 ) -> tuple[Findings, dict[str, int]]:
-    """What is to be told, without what has that reason and may be over with the next pass.
+    """Return the findings to tell, without those of `reason` that may be over with the next pass.
 
     Args:
-        found: what a pass found.
+        findings: those of this pass.
         reason: of findings that are told only if they last.
         before: by message, in how many passes in a row such findings stood until now.
         told_from: the number of passes from which on one is told.
@@ -133,8 +133,12 @@ def lasting(
     Returns:
         The findings to tell, and what `before` is for the next pass.
     """
-    counts = {each.message: before.get(each.message, 0) + 1 for each in found if each.reason == reason}
-    told = (each for each in found if counts.get(each.message, told_from) >= told_from or each.reason != reason)
+    counts = {finding.message: before.get(finding.message, 0) + 1 for finding in findings if finding.reason == reason}
+    told = (
+        finding
+        for finding in findings
+        if counts.get(finding.message, told_from) >= told_from or finding.reason != reason
+    )
     return Findings(told), counts
 
 

@@ -60,6 +60,7 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
         wake=memo.wake.set,
         image=os.environ.get(pod_variables.OPERATOR_IMAGE, ""),
         reads=memo.reads,
+        dry_run_url=os.environ.get("CONFIG_DRY_RUN_URL", names.CONFIG_DRY_RUN_URL),
     )
     progress = {"lease": health.Progress(), "slurm": health.Progress(), "healing": health.Progress()}
     loop = health.Progress()
@@ -130,10 +131,10 @@ async def _keep_passing(
     while True:
         wake.clear()
         started = time.monotonic()
-        pace, outcome, said = Outcome.MOVING, "done", ""
+        result, outcome, said = Outcome.PROGRESSING, "done", ""
         try:
             async with asyncio.timeout(PASS_DEADLINE_SECONDS):
-                pace = await run()
+                result = await run()
             progress.made()
         except NotLeading:
             outcome = "not_leading"
@@ -152,7 +153,7 @@ async def _keep_passing(
         if said and said != trouble:
             log.warning("pass ended: subject=%s outcome=%s error=%s", subject, outcome, said)
         trouble = said
-        blind_passes = blind_passes + 1 if pace is Outcome.BLIND else 0
+        blind_passes = blind_passes + 1 if result is Outcome.BLIND else 0
         await asyncio.sleep(_LEAST_PAUSE_SECONDS)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(wake.wait(), requeue_after(pace, blind_passes))
+            await asyncio.wait_for(wake.wait(), requeue_after(result, blind_passes))

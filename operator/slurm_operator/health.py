@@ -18,7 +18,7 @@ STALLED_SECONDS = 90.0
 
 
 class Progress:
-    """When the last pass ended, or the loop last turned."""
+    """The time at which the last pass ended, or at which the loop last turned."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""What Prometheus reads of the operator."""
+"""The operator's metrics for Prometheus."""
 
 import prometheus_client as prometheus
 

@@ -1,4 +1,4 @@
-"""What is: reads a pass's worth of Kubernetes objects and turns them into plain values."""
+"""Reads a pass's worth of Kubernetes objects and turns them into plain values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import datetime
 import functools
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import TypeVar
 
 from contract import names, pod_variables, policies
@@ -47,19 +47,19 @@ _NOT_STARTING = frozenset(
 )
 _a_toleration = functools.lru_cache(1000)(Toleration)
 _a_k8s_node = functools.lru_cache(1000)(K8sNode)
-"""Thousands of pods and machines say the same: of these there is one record."""
+"""Thousands of pods and Kubernetes nodes say the same: they share one record."""
 
 
 async def clusters(reads: Reads) -> list[Object]:
     """List the namespace's SlurmClusters, oldest first."""
-    found = await reads.list(CUSTOM_API, names.SLURM_CLUSTERS)
-    return sorted(found, key=lambda item: (item["metadata"]["creationTimestamp"], item["metadata"]["name"]))
+    listed = await reads.list(CUSTOM_API, names.SLURM_CLUSTERS)
+    return sorted(listed, key=lambda item: (item["metadata"]["creationTimestamp"], item["metadata"]["name"]))
 
 
 async def files(reads: Reads, config_map: str) -> Mapping[str, str] | None:
     """Read a ConfigMap's files, None if there is no such ConfigMap."""
-    found = await reads.get_latest("v1", "configmaps", config_map)
-    return None if found is None else found.get("data") or {}
+    body = await reads.get_latest("v1", "configmaps", config_map)
+    return None if body is None else body.get("data") or {}
 
 
 async def node_sets(reads: Reads) -> dict[str, Object]:
@@ -72,7 +72,8 @@ async def workloads(reads: Reads, cluster: str) -> tuple[dict[str, Workload], di
     stateful_sets = await reads.list("apps/v1", "statefulsets")
     labels = f"{names.LABEL_NAME}={names.APPLICATION},{names.LABEL_INSTANCE}={cluster}"
     pods = await reads.list_as(pod, "v1", "pods", labels)
-    return {item["metadata"]["name"]: workload(item) for item in stateful_sets}, {each.name: each for each in pods}
+    by_name = {item["metadata"]["name"]: workload(item) for item in stateful_sets}
+    return by_name, {worker_pod.name: worker_pod for worker_pod in pods}
 
 
 async def kubernetes(reads: Reads, body: Object) -> tuple[Kubernetes, Mapping[str, Object]]:
@@ -101,7 +102,7 @@ async def kubernetes(reads: Reads, body: Object) -> tuple[Kubernetes, Mapping[st
 
 
 async def _accounting_words(reads: Reads, seen: Kubernetes) -> str:
-    """What slurmdbd says while it is not ready; a log that can't be read is no reason to end the pass."""
+    """Return what slurmdbd says while it is not ready; a log that can't be read does not end the pass."""
     if not accounting.is_waiting(seen):
         return ""
     pod_name = f"{seen.cluster.accounting}-0"
@@ -139,6 +140,7 @@ def workload(body: Object) -> Workload:
     replicas = spec.get("replicas", 1)
     on_delete = spec.get("updateStrategy", {}).get("type") == "OnDelete"
     observed = status.get("observedGeneration", 0) >= metadata.get("generation", 1)
+    said = _slurm_node(spec.get("template", {}).get("spec", {}))
     return Workload(
         name=metadata["name"],
         replicas=replicas,
@@ -148,17 +150,33 @@ def workload(body: Object) -> Workload:
         created=status.get("replicas", 0),
         revision=status.get("updateRevision", "") if observed else "",
         on_delete=on_delete,
-        facts=_facts(spec.get("template", {}).get("spec", {})),
+        facts=_facts(said),
+        weights=_weights(said),
     )
 
 
-def _facts(pod_spec: Object) -> Facts | None:
-    """What a worker's SLURM_NODE (components/slurm/node_set.py) says of its size; None where there is no such thing."""
-    variables = [each for item in pod_spec.get("containers", []) for each in item.get("env", [])]
-    said = next((each.get("value", "") for each in variables if each["name"] == pod_variables.NODE), "")
-    with contextlib.suppress(ValueError, KeyError, TypeError):
+def _slurm_node(pod_spec: Object) -> Object:
+    """Return a worker's SLURM_NODE (components/slurm/node_set.py); empty where there is no such thing."""
+    variables = [variable for item in pod_spec.get("containers", []) for variable in item.get("env", [])]
+    said = next((variable.get("value", "") for variable in variables if variable["name"] == pod_variables.NODE), "")
+    with contextlib.suppress(ValueError):
         node = json.loads(said)
-        return Facts(int(node[NodeKey.CPUS]), int(node[NodeKey.MEMORY_MIB]), node.get(NodeKey.GRES) or "")
+        return node if isinstance(node, dict) else {}
+    return {}
+
+
+def _facts(node: Object) -> Facts | None:
+    """What SLURM_NODE says of a node's size."""
+    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+        options = tuple(sorted((key, int(value)) for key, value in node.get(NodeKey.OPTIONS, {}).items()))
+        return Facts(int(node[NodeKey.CPUS]), int(node[NodeKey.MEMORY_MIB]), node.get(NodeKey.GRES) or "", options)
+    return None
+
+
+def _weights(node: Object) -> tuple[int, int] | None:
+    """What SLURM_NODE says of weights: the first nodes', and how many nodes share one."""
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        return int(node[NodeKey.WEIGHT]), int(node[NodeKey.WEIGHT_BUCKET])
     return None
 
 
@@ -197,8 +215,24 @@ def _toleration(item: Object) -> Toleration:
     return _a_toleration(item.get("key", ""), item.get("effect", ""), item.get("value", ""), any_value=exists)
 
 
-def k8s_node(body: Object) -> K8sNode:
-    """Read a Kubernetes node; one that never said whether it is ready is no longer away."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class K8sNodeReader:
+    """Reads Kubernetes nodes. Equal readers keep the same labels, and watches tell by that whether they are the same.
+
+    Attributes:
+        labels: keys of the labels that are kept.
+    """
+
+    labels: frozenset[str] = frozenset()
+
+    def __call__(self, body: Object) -> K8sNode:
+        """Read a Kubernetes node."""
+        return k8s_node(body, self.labels)
+
+
+def k8s_node(body: Object, labels: Set[str] = frozenset()) -> K8sNode:
+    """Read a Kubernetes node, with these labels; one that never said whether it is ready is no longer away."""
+    own = body["metadata"].get("labels", {})
     spec, conditions = body.get("spec", {}), body.get("status", {}).get("conditions", [])
     ready: Object = next((item for item in conditions if item["type"] == "Ready"), {})
     away = ready.get("status") not in ("True", None)
@@ -207,6 +241,7 @@ def k8s_node(body: Object) -> K8sNode:
         cordoned=spec.get("unschedulable", False),
         taints=tuple(taints),
         away_since=datetime.datetime.fromisoformat(ready["lastTransitionTime"]) if away else None,
+        labels=tuple((key, own[key]) for key in sorted(labels & own.keys())),
     )
 
 
@@ -247,13 +282,15 @@ def node_set(body: Object) -> NodeSet:
         update=_update_policy(spec.get("update", {})),
         reactions=_policy(ReactionPolicy, spec.get("reactions", {})),
         restarts=tuple(
-            Restart(each["node"], datetime.datetime.fromisoformat(each["at"]), each.get("replace", False))
-            for each in body.get("status", {}).get("restarts", [])
+            Restart(noted["node"], datetime.datetime.fromisoformat(noted["at"]), noted.get("replace", False))
+            for noted in body.get("status", {}).get("restarts", [])
         ),
         updating=frozenset(body.get("status", {}).get("updating", [])),
         approved=frozenset(annotations.get(names.ANNOTATION_APPROVE, "").split(",")),
         declared=int(declared) if declared.isdecimal() and not deleting else None,
         scaled_by=tuple(ownership.writers(body, ("f:spec", "f:replicas"))),
+        features=tuple(spec["features"]) if "features" in spec else None,
+        feature_labels=tuple(spec.get("featureLabels", ())),
     )
 
 

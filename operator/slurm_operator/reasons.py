@@ -6,7 +6,7 @@ from contract import reasons as contract
 
 
 class Reason(enum.StrEnum):
-    """Why something is as it is, for machines; the message says it for people."""
+    """A reason as programs read it; the message explains it to people."""
 
     # Of a node set.
     CLUSTER_MISSING = "ClusterMissing"
@@ -76,12 +76,12 @@ class Reason(enum.StrEnum):
     ACCOUNTING_STARTING = "AccountingStarting"
 
     # Of the configuration.
+    CONFIG_DRY_RUN_PENDING = "ConfigDryRunPending"
     CONFIGURATION_HELD = "ConfigurationHeld"
     CONFIGURATION_REFUSED = contract.CONFIGURATION_REFUSED
     PARTITIONS_CLOSING = "PartitionsClosing"
     NODES_OUTDATED = "NodesOutdated"
     RECONFIGURING = "Reconfiguring"
-    REHEARSING = "Rehearsing"
     RESTARTING = "Restarting"
 
     # Of declared objects.
@@ -121,4 +121,4 @@ class Reason(enum.StrEnum):
 NO_USE_TO_WAIT = frozenset(
     {Reason.ANOTHER_CLUSTER_IN_NAMESPACE, Reason.CONFIGURATION_REFUSED, Reason.STATEFUL_SET_SHARED}
 )
-"""What only a person ends, by another declaration."""
+"""Reasons that only a person ends, by another declaration."""

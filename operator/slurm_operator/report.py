@@ -35,14 +35,14 @@ def restart(noted: Restart) -> Object:
     return {"node": noted.node, "at": timestamp(noted.at), **more}
 
 
-def counts(found: Counts) -> dict[str, int]:
+def counts(totals: Counts) -> dict[str, int]:
     """Counts of nodes as a SlurmCluster's status has them, without those that are not known."""
-    known = {key: value for key, value in dataclasses.asdict(found).items() if value is not None}
+    known = {key: value for key, value in dataclasses.asdict(totals).items() if value is not None}
     return {"drainedByPeople" if key == "by_people" else key: value for key, value in known.items()}
 
 
 def headline(conditions: Iterable[Condition]) -> str:
-    """The sentence that matters most: why it is not available, else what is wrong, else what moves."""
+    """Return the most important message: why it is not available, else what is wrong, else what is under way."""
     by_type = {condition.type: condition for condition in conditions}
     available = by_type["Available"]
     if available.status != "True":
@@ -50,13 +50,13 @@ def headline(conditions: Iterable[Condition]) -> str:
     told = (by_type[kind] for kind in ("Degraded", "Progressing") if by_type[kind].status == "True")
     people = by_type.get("DrainedByPeople")
     well = f"{available.message}; {people.message}" if people and people.status == "True" else available.message
-    return next((each.message for each in told), well)
+    return next((condition.message for condition in told), well)
 
 
 def warns(kind: str, conditions: Mapping[str, Condition]) -> bool:
-    """Whether a condition tells of a fault.
+    """Return True if a condition tells of a fault.
 
-    Pulumi shows each Warning about what it waits for. While something moves, not to be available is no fault: what is
+    Pulumi shows each Warning about what it waits for. While something is under way, unavailability is no fault: what is
     wrong then stands in Degraded.
     """
     now_is = conditions[kind]
@@ -95,7 +95,7 @@ class Reporter:
         old = {item["type"]: item for item in before.get("conditions", [])}
         generation = body["metadata"]["generation"]
         kept = {} if all_of_them else old
-        rows = [row for kind, row in kept.items() if kind not in {each.type for each in conditions}]
+        rows = [row for kind, row in kept.items() if kind not in {condition.type for condition in conditions}]
         for condition in conditions:
             known = old.get(condition.type, {})
             since = known.get("lastTransitionTime") if known.get("status") == condition.status else None
@@ -107,7 +107,7 @@ class Reporter:
             return
         self._lease.check()
         was = {kind: Condition(kind, row["status"], row["reason"], row["message"]) for kind, row in old.items()}
-        now_are = {each.type: each for each in conditions}
+        now_are = {condition.type: condition for condition in conditions}
         for kind, now_is in now_are.items():
             if kind in _FOR_TOOLS:
                 continue

@@ -1,4 +1,4 @@
-"""What one pass of the operator sees, as plain values: the decisions take these and nothing else."""
+"""State that one pass of the operator observes, as plain values: the decisions take these and nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contract.policies import ReactionPolicy
 
 
 class EveryNode(frozenset[str]):
-    """The nodes of a job of which nobody can read which they are: it may be on any."""
+    """The nodes of a job whose host list can't be read: it may be on any node."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -27,11 +27,15 @@ EVERY_NODE = EveryNode()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """A node's size: what slurmctld takes from the registration that makes a record, and from no later one."""
+    """A node's size: what slurmctld takes from the registration that makes a record, and from no later one.
+
+    `options` are further keys of its line in slurm.conf: those that a template declares, or all that a record shows.
+    """
 
     cpus: int
     memory_mib: int
     gres: str = ""
+    options: tuple[tuple[str, int], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,6 +58,8 @@ class SlurmNode:
     busy: bool = False
     facts: Facts | None = None
     allocated_memory: int = 0
+    features: frozenset[str] | None = None
+    weight: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,7 +84,7 @@ class SlurmJob:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Running:
-    """What slurmctld runs with, and since when it has, by its own clock; `parameters` are its SlurmctldParameters.
+    """The settings that slurmctld runs with; `started` is by its own clock, `parameters` are SlurmctldParameters.
 
     `communication` are the words of its CommunicationParameters. `counts_memory`: each job takes memory of its nodes.
     """
@@ -91,7 +97,7 @@ class Running:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Unknown:
-    """Slurm could not be seen: nothing may be concluded from it, and nothing may be done on its ground."""
+    """Slurm could not be read: no decision may rest on its state."""
 
     reason: str
     message: str
@@ -102,9 +108,9 @@ NOT_ASKED = Unknown("NotAsked", "jobs were not listed")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Named:
-    """Nodes that a job which has not ended, waiting ones too, or a reservation names, those of the future too.
+    """Nodes that a running or waiting job names, or a reservation of now or later.
 
-    `awaited`: the same without the nodes that only jobs on them name, or only a reservation of ours for updates.
+    `awaited` leaves out nodes that only the jobs on them name, or only the operator's own reservation for updates.
     """
 
     by_any: frozenset[str]
@@ -126,24 +132,23 @@ class Reservation:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TooDeep(Unknown):
-    """The queue is too deep for its jobs to be asked for: that is no failure, and lasts."""
+    """The queue is too deep to list its jobs. That is no failure, and lasts."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Jobs:
-    """Jobs that were looked at one by one; `complete`: all that were asked for, and not only the odd ones of many."""
+    """Jobs that were read one by one; `complete`: all jobs of interest, not only those that do not plainly run."""
 
     jobs: tuple[SlurmJob, ...]
     complete: bool = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Evidence:
-    """A full listing of nodes, made after the pass had seen a drain, and after it one of jobs.
+class FullListing:
+    """A full listing of nodes, made after the pass had seen a drain, and a later listing of jobs.
 
-    `named` is None as long as not all jobs and reservations were looked at: then no record may go. `complete`: all
-    jobs that may have processes are among `jobs`. If not, the records of nodes have to tell. The module
-    decide/node_sets/evidence.py says why they do.
+    `named` is None unless all jobs and reservations were looked at: then no record may be deleted. `complete`: `jobs`
+    has all jobs that may have processes. Else the nodes' records show them (decide/node_sets/full_listing.py).
     """
 
     nodes: Mapping[str, SlurmNode]
@@ -173,16 +178,20 @@ class Toleration:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class K8sNode:
-    """A Kubernetes node; `away_since` is when its kubelet was last heard of to be well, None while it is."""
+    """A Kubernetes node; `away_since` is when its kubelet was last heard of to be well, None while it is.
+
+    `labels` are those that node sets make features of.
+    """
 
     cordoned: bool = False
     taints: tuple[Taint, ...] = ()
     away_since: datetime.datetime | None = None
+    labels: tuple[tuple[str, str], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PodCondition:
-    """What a worker's pod says of its Slurm node; `since` is when `status` became so, as Kubernetes writes it."""
+    """A worker's pod condition about its Slurm node; `since` is when `status` became so, as Kubernetes writes it."""
 
     status: str
     reason: str
@@ -194,7 +203,7 @@ class PodCondition:
 class Pod:
     """A pod; `trouble` is a sentence about what keeps it from starting, empty if nothing does.
 
-    `revision` is that of its StatefulSet's template, `machine` the Kubernetes node, empty before it has one.
+    `revision` is that of its StatefulSet's template. `k8s_node` is empty before the pod is scheduled.
     """
 
     name: str
@@ -213,7 +222,7 @@ class Pod:
 
     @property
     def is_scheduled(self) -> bool:
-        """Whether Kubernetes has found a machine for it."""
+        """True if Kubernetes has found a node for it."""
         return bool(self.k8s_node) or self.running
 
 
@@ -222,7 +231,8 @@ class Workload:
     """A StatefulSet or Deployment; `current` is true when its controller has acted on the latest generation.
 
     `revision` is that of its newest template, empty as long as it is not known. Of a set that is `on_delete` Kubernetes
-    replaces no pod for a newer template. `facts` are what a worker's template declares.
+    replaces no pod for a newer template. `facts` are what a worker's template declares, `weights` the first nodes'
+    weight and how many nodes share one.
     """
 
     name: str
@@ -234,16 +244,17 @@ class Workload:
     revision: str = ""
     on_delete: bool = False
     facts: Facts | None = None
+    weights: tuple[int, int] | None = None
 
     @property
     def is_ready(self) -> bool:
-        """Whether all of its pods are ready, as far as Kubernetes is to replace them in the latest generation."""
+        """True if all of its pods are ready, as far as Kubernetes is to replace them in the latest generation."""
         return self.current and self.ready >= self.replicas
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Window:
-    """When updates begin: from `first` on for so long, and again each week if it is weekly."""
+    """An update window: from `first` on for `duration`, and again each week if it is weekly."""
 
     first: datetime.datetime
     duration: datetime.timedelta
@@ -252,7 +263,7 @@ class Window:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UpdatePolicy:
-    """How nodes move to a changed template; `deadline_seconds` counts from a node's drain, None waits for ever.
+    """A policy for updates to a changed template; `deadline_seconds` counts from a node's drain, None waits for ever.
 
     `percent` of the wanted nodes may be out of service for it in place of a number. `window` is None if they may at any
     time.
@@ -265,13 +276,13 @@ class UpdatePolicy:
     window: Window | None = None
 
     def room(self, wanted: int) -> int:
-        """How many of so many nodes may be out of service at once, rounded up as a DaemonSet's maxUnavailable is."""
+        """Return how many of `wanted` nodes may be out of service at once, rounded up as maxUnavailable is."""
         return self.max_unavailable if self.percent is None else max(1, -(-wanted * self.percent // 100))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RemovalPolicy:
-    """How long nodes that go wait for their jobs after their drain, None for ever; `force`: a deletion asks nobody."""
+    """Seconds that nodes to remove wait for their jobs after a drain, None for ever; `force`: deletion asks nobody."""
 
     deadline_seconds: int | None = None
     force: bool = False
@@ -279,7 +290,7 @@ class RemovalPolicy:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Restart:
-    """A restart of an unfit node, decided at that time; `replace`: its pod is to leave its machine."""
+    """A restart of an unfit node, decided at that time; `replace`: its pod is to leave its Kubernetes node."""
 
     node: str
     at: datetime.datetime
@@ -292,7 +303,8 @@ class NodeSet:
 
     `finalizer_url` is the slurmrestd that was noted with our finalizer; None without one. `declared` is the program's
     number, None if it leaves that to others; `scaled_by` are those others who wrote the number that counts.
-    `updating` are nodes that an update had taken and that did not work since, as its status remembers.
+    `updating` are nodes that an update had taken and that did not work since, as its status remembers. `features` are
+    those of its nodes beside its name, None if administrators give them. Labels of Kubernetes nodes give others.
     """
 
     name: str
@@ -310,13 +322,16 @@ class NodeSet:
     approved: frozenset[str] = frozenset()
     declared: int | None = None
     scaled_by: tuple[str, ...] = ()
+    features: tuple[str, ...] | None = None
+    feature_labels: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cluster:
-    """The SlurmCluster resource, and what its status keeps: partitions closed to empty them, administrators appointed.
+    """The SlurmCluster resource.
 
-    `administrators` and `appointed` are name → AdminLevel.
+    `closed` are partitions that the operator closed to empty them, from its status. `administrators` and `appointed`,
+    also from its status, are name → AdminLevel.
     """
 
     name: str
@@ -336,7 +351,7 @@ class Cluster:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kubernetes:
-    """What the API server says in one pass; `accounting_words` is why slurmdbd is not ready, as its log says."""
+    """One pass's state of Kubernetes; `accounting_words` says why slurmdbd is not ready, from its log."""
 
     cluster: Cluster
     node_sets: tuple[NodeSet, ...]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from devcluster.machine.bootstrap import CHECKOUT
-from devcluster.suite import order, testing
+from devcluster.suite import order, renew, testing
 from devcluster.suite.testing import Phase
 
 BY_FILE = [phase for phase in testing.PHASES if phase.by_file and len(phase.folders) == 1]
@@ -21,7 +23,7 @@ def ordered(names: list[str], seconds: dict[str, float]) -> list[str]:
 
 
 def ends(names: list[str], seconds: dict[str, float], workers: int) -> list[float]:
-    """When each worker ends that takes the next file as soon as it is free."""
+    """Return the end of each worker that takes the next file as soon as it is free."""
     busy_until = [0.0] * workers
     for file in names:
         worker = busy_until.index(min(busy_until))
@@ -42,6 +44,13 @@ def test_every_measured_file_is_there_under_its_name() -> None:
     assert not [file for file in order.ROUGH if not (CHECKOUT / file).exists()]
 
 
+def test_a_renewed_order_has_what_was_measured_and_no_short_or_lost_file(tmp_path: Path) -> None:
+    for name in ("kept", "slower", "short"):
+        (tmp_path / name).touch()
+    former = {"kept": 50, "slower": 20, "short": 40, "lost": 70}
+    assert renew.renewed(former, {"slower": 30.4, "short": 9.9}, tmp_path) == {"kept": 50, "slower": 30}
+
+
 def test_rough_files_come_after_long_ones_and_short_ones_last() -> None:
     rough = "tests/e2e/test_n_faults.py"
     assert rough in order.ROUGH
@@ -51,8 +60,6 @@ def test_rough_files_come_after_long_ones_and_short_ones_last() -> None:
     ]
 
 
-def test_the_budgets_of_the_longest_lanes_are_within_that_of_all_tests() -> None:
-    before = max(sum(phase.minutes for phase in lane) for lane in testing.LANES)
-    beside = (testing.UNIT_AND_NATIVE, testing.A_JOBS_LIFE_ON_V2, testing.THE_GUEST_ITSELF, testing.DEV_CLUSTER)
-    with_clusters = max(testing.E2E.minutes, sum(phase.minutes for phase in beside))
-    assert before + with_clusters <= testing.ALL_MINUTES
+@pytest.mark.parametrize("lane", [testing.WITH_CLUSTERS, testing.BESIDE_CLUSTERS])
+def test_the_budgets_of_a_lane_are_within_that_of_all_tests(lane: tuple[Phase, ...]) -> None:
+    assert sum(phase.minutes for phase in lane) <= testing.ALL_MINUTES

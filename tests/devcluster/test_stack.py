@@ -106,6 +106,11 @@ def test_a_plugin_that_the_environment_names_takes_the_place_of_the_stand_in_and
     assert engine.provider() == f"{file}, pulumi-resource-kubernetes 4.99.0"
 
 
+def test_programs_that_a_test_puts_first_are_found_first(engine, monkeypatch):
+    monkeypatch.setenv(stacks.PROGRAMS, "/first")
+    assert engine.variables()["PATH"].startswith("/first:")
+
+
 def test_what_the_environment_names_and_is_no_plugin_ends_up_in_a_sentence(engine, tmp_path, monkeypatch):
     monkeypatch.setenv("PULUMI_KUBERNETES_PLUGIN", str(tmp_path / "absent"))
     with pytest.raises(StepFailed, match=r"PULUMI_KUBERNETES_PLUGIN=.*: there is no such file"):

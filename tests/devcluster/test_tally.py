@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -25,10 +24,9 @@ def test_the_slowest_tests_come_first(tmp_path: Path) -> None:
     assert lines[-1] == "  10.5 s  tests.test_a::test_10"
 
 
-def test_the_seconds_of_each_file_are_written_together(tmp_path: Path) -> None:
-    tally = Tally(seconds={("tests/test_b.py", "b"): 1.0, ("tests/test_a.py", "a"): 2.2, ("tests/test_a.py", "c"): 3.2})
-    tally.write_seconds(tmp_path / "new" / "seconds.json")
-    assert json.loads((tmp_path / "new" / "seconds.json").read_text()) == {"tests/test_a.py": 5, "tests/test_b.py": 1}
+def test_the_seconds_of_a_files_tests_are_added_up() -> None:
+    tally = Tally(seconds={("tests/test_b.py", "b"): 1.0, ("tests/test_a.py", "a"): 2.0, ("tests/test_a.py", "c"): 3.5})
+    assert tally.by_file() == {"tests/test_a.py": 5.5, "tests/test_b.py": 1.0}
 
 
 def test_what_the_cores_did_not_do_is_a_share_of_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

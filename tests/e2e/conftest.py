@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import shlex
@@ -19,10 +20,15 @@ import pytest
 from devcluster.cli import up
 from devcluster.node import node_cli
 from devcluster.node.instance import Instance
+from devcluster.stacks.stack import PROGRAMS
 from devcluster.suite import testing
 from tests.e2e import traces
+from tests.e2e.looks import Looks, path_of
+from tests.known_packages import python_that_knows_its_packages
 
 NAMESPACE = "slurm"
+SETTINGS = {"slurm": {"options": {"KillWait": "5", "SchedulerParameters": "bf_interval=3"}}}
+"""Of 30 s each: for a program that heeds no SIGTERM, and until a job of several components begins."""
 SECONDS = 600
 """Deadline of a test without one of its own. A worker's first test waits for its cluster, on cores that others use."""
 
@@ -74,7 +80,15 @@ class Slurm:
         ]
         return _done([*command, *arguments], seconds, text)
 
+    @functools.cached_property
+    def looks(self) -> Looks:
+        """Cheap looks at the cluster."""
+        return Looks(self.cluster.kubeconfig, NAMESPACE)
+
     def get(self, *arguments: str) -> Any:
+        """Return what `kubectl get` would give for these words."""
+        if path := path_of(arguments, NAMESPACE):
+            return self.looks.get(path)
         return json.loads(self.kubectl("get", *arguments, "-o", "json").ok())
 
     def on_pod(self, pod: str, script: str, *, seconds: int = 60) -> Done:
@@ -111,7 +125,7 @@ class Slurm:
 
         A condition that fails is not met yet: what it asks may be away or without a status for a moment.
         """
-        deadline, pause = time.monotonic() + seconds, 0.5
+        deadline, pause = time.monotonic() + seconds, 0.2
         while True:
             try:
                 if last := condition():
@@ -122,12 +136,11 @@ class Slurm:
                 pytest.fail(f"{what}: not within {seconds} s; last seen: {last!r}")
             # A look starts kubectl or ssh: what takes long is looked at less often, on cores that others need.
             time.sleep(pause)  # Slurm tells nobody when its state changes.
-            pause = min(pause * 1.2, 1.5)
+            pause = min(pause * 1.3, 1.5)
 
     def nodes(self) -> dict[str, str]:
         """State of each Slurm node, by name."""
-        lines = self.sh("sinfo -h -N -o '%N %T'").ok().splitlines()
-        return dict(line.split() for line in lines)
+        return self.looks.nodes()
 
     def all_idle(self) -> bool:
         """Return whether every wanted node is idle. One that is being updated is unknown to Slurm for a moment."""
@@ -142,7 +155,7 @@ class Slurm:
             with contextlib.suppress(AssertionError):
                 if self.all_idle():
                     return True
-            time.sleep(0.5)  # Between two looks at Slurm, which tells nobody.
+            time.sleep(0.2)  # Between two looks at Slurm, which tells nobody.
         return False
 
     def put_right(self) -> None:
@@ -151,7 +164,7 @@ class Slurm:
         self.kubectl("rollout", "status", "deployment/slurm-operator", "--timeout=60s", seconds=70)
         self.on_pod("slurm-controller-0", "scontrol reconfigure; squeue -h -o %i | xargs -r scancel")
 
-    def looks(self) -> str:
+    def report(self) -> str:
         """Nodes, jobs, pods and what the operator says, for the report of a failure."""
         asked = self.on_pod("slurm-controller-0", "sinfo -N -o '%N %T %E'; squeue", seconds=20)
         seen = [asked.text]
@@ -175,7 +188,13 @@ def _done(
 
 
 @pytest.fixture(scope="session")
-def slurm() -> Iterator[Slurm]:
+def known_packages(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Have all runs of Pulumi learn from a file which packages Python has."""
+    os.environ[PROGRAMS] = str(python_that_knows_its_packages(tmp_path_factory.mktemp("programs")))
+
+
+@pytest.fixture(scope="session")
+def slurm(known_packages: None) -> Iterator[Slurm]:
     """The cluster of this test session, made by what `make up` calls.
 
     PULUMI_SLURM_E2E_INSTANCE names one that is up already, for writing tests: it is used as it is, and stays.
@@ -186,7 +205,7 @@ def slurm() -> Iterator[Slurm]:
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     instance = Instance.named("-".join(filter(None, (testing.test_instance_name(), worker))))
     try:
-        slurm = Slurm(up.up(instance, owner=os.getpid()))
+        slurm = Slurm(up.up(instance, owner=os.getpid(), settings=SETTINGS))
         yield slurm
         assert not traces.of_nodes(slurm), "tests leave nothing of a node on the shared volume"
     finally:
@@ -212,5 +231,5 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     cluster = getattr(item, "funcargs", {}).get("slurm")
     if report.failed and cluster is not None:
-        report.sections.append(("the cluster at this failure", cluster.looks()))
+        report.sections.append(("the cluster at this failure", cluster.report()))
     return report

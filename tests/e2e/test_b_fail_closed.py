@@ -1,64 +1,11 @@
-"""No job ever runs outside the jail, and none is lost when a daemon dies."""
+"""No job ever runs outside the jail, and none is lost when a daemon dies.
+
+A worker whose configuration would skip the plugin: tests/image/test_fail_closed.py.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import json
 import shlex
-from collections.abc import Iterator
-
-
-@contextlib.contextmanager
-def active_configuration(slurm, file: str, old: str, new: str) -> Iterator[None]:
-    """The active configuration edited behind the operator's back, put right again afterwards."""
-    before = slurm.get("configmap", "slurm-config")["data"]
-    assert old in before[file]
-    try:
-        slurm.kubectl("scale", "deployment/slurm-operator", "--replicas=0").ok()
-        slurm.wait("no operator", lambda: not slurm.get("pods", "-l", "app.kubernetes.io/component=operator")["items"])
-        _write(slurm, {**before, file: before[file].replace(old, new)}, file)
-        yield
-    finally:
-        _write(slurm, before, file)
-        slurm.kubectl("delete", "pod", "cpu-1", "--wait=false").ok()
-        slurm.kubectl("scale", "deployment/slurm-operator", "--replicas=1").ok()
-        slurm.kubectl("rollout", "status", "deployment/slurm-operator", "--timeout=120s", seconds=130).ok()
-        slurm.wait("all nodes idle again", slurm.all_idle, 240)
-        cached = f"cat /run/slurm/conf/{file}"
-        slurm.wait("the login node's copy", lambda: slurm.on_pod("slurm-login-0", cached).stdout == before[file], 90)
-
-
-def _write(slurm, data: dict[str, str], changed: str) -> None:
-    manifest = slurm.get("configmap", "slurm-config")
-    manifest["data"] = data
-    manifest["metadata"].pop("managedFields", None)
-    slurm.kubectl("replace", "-f", "-", text=json.dumps(manifest)).ok()
-    # A restart, since kubelet takes up to a minute to show a running pod its new files.
-    slurm.kubectl("delete", "pod", "slurm-controller-0").ok()
-    shown = f"cat /etc/slurm/{changed}"
-    slurm.wait("the file", lambda: slurm.on_pod("slurm-controller-0", shown).stdout == data[changed], 180)
-    slurm.wait("slurmctld", lambda: slurm.on_pod("slurm-controller-0", "scontrol reconfigure").status == 0, 90)
-
-
-def test_a_worker_that_would_not_load_the_plugin_is_never_ready_and_runs_nothing(slurm):
-    """One kind of such a configuration; tests/node/test_configless_cache.py has the others."""
-    with active_configuration(slurm, "plugstack.conf", "required", "optional"):
-        slurm.kubectl("delete", "pod", "cpu-1").ok()
-        ran = slurm.sh("srun --immediate=15 -w cpu-1 -n1 ls /run/secrets; true", seconds=40)
-        assert "slurm" not in ran.stdout.split()
-        pod = slurm.wait("cpu-1 started", lambda: slurm.get("pod", "cpu-1")["status"].get("containerStatuses"), 60)
-        assert pod[0]["ready"] is False
-        logs = slurm.wait(
-            "a sentence in the worker's log",
-            lambda: [
-                line
-                for line in slurm.kubectl("logs", "cpu-1").text.splitlines()
-                if "plugstack" in line.lower() or "plugin" in line.lower()
-            ],
-            60,
-        )
-        assert logs
-
 
 SLURMD = "cat /run/slurmd.pid 2>/dev/null || pidof slurmd"
 WAITS = "until test -e ~/goes-on; do sleep 0.2; done"

@@ -31,11 +31,13 @@ REFUSED = {
     "a word on a partition's line": ("slurm.conf", "PartitionName=x Nodes=ns_cpu Wow=3", "unrecognized key: Wow"),
     "a partition twice": ("slurm.conf", "PartitionName=main Nodes=ns_cpu", "duplicate entry for partition main"),
     "cgroup.conf": ("cgroup.conf", "Nonsense=1", "unrecognized key: Nonsense"),
+    "gres.conf": ("gres.conf", "NodeName=x-0 Nonsense=1", "unrecognized key: Nonsense"),
+    "a key of accounting": ("slurm.conf", "AccountingStorageEnforce=nope", "AccountingStorageEnforce invalid: nope"),
     "a SPANK plugin that is not there": ("plugstack.conf", "required /x.so", "requires /x.so, which this image does"),
 }
 
 
-def test_the_rehearsal_takes_what_is_rendered_and_refuses_what_slurmctld_refuses(slurm):
+def test_the_config_dry_run_takes_what_is_rendered_and_refuses_what_slurmctld_refuses(slurm):
     stacks = {folder.name: {file.name: file.read_text() for file in folder.iterdir()} for folder in GOLDEN.iterdir()}
     asked = dict(stacks)
     for what, (file, line, _) in REFUSED.items():
@@ -73,6 +75,12 @@ def edit(slurm):
         slurm.pulumi("up", "--yes", "--skip-preview").ok()
 
 
+def with_option(config: dict, **options: str) -> dict:
+    """Return the stack's settings of Slurm with more options."""
+    slurm = config.get("pulumi-slurm:slurm", {})
+    return {**slurm, "options": {**slurm.get("options", {}), **options}}
+
+
 def shown(slurm, key: str) -> str:
     lines = slurm.sh("scontrol show config").stdout.splitlines()
     return next((line.partition("=")[2].strip() for line in lines if line.split("=")[0].strip() == key), "")
@@ -86,7 +94,7 @@ def condition(slurm, kind: str) -> dict[str, str]:
 def test_a_changed_option_is_read_by_slurmctld_and_all_nodes_and_a_removed_partition_waits_for_its_jobs(slurm, edit):
     config = yaml.safe_load(slurm.cluster.stack.config_file.read_text())["config"]
     nodes = [each["name"] for each in config["pulumi-slurm:nodeSets"]]
-    options = {**config.get("pulumi-slurm:slurm", {}), "options": {"MessageTimeout": "33"}}
+    options = with_option(config, MessageTimeout="33")
     main = {"name": "main", "nodeSets": nodes, "default": True}
     edit(slurm=options, partitions=[main, {"name": "side", "nodeSets": nodes}]).ok()
     began = time.monotonic()
@@ -120,7 +128,7 @@ def declared_at(slurm) -> datetime.datetime:
 def test_a_configuration_that_slurmctld_refuses_ends_pulumi_up_with_its_words_and_changes_nothing(slurm, edit):
     before = slurm.get("configmap", "slurm-config")["data"]
     config = yaml.safe_load(slurm.cluster.stack.config_file.read_text())["config"]
-    options = {**config.get("pulumi-slurm:slurm", {}), "options": {"SchedulerType": "sched/nope"}}
+    options = with_option(config, SchedulerType="sched/nope")
     earlier = declared_at(slurm)
     refused = edit(slurm=options, timeouts={"available": "5m"})
     ended, declared = datetime.datetime.now(datetime.UTC), declared_at(slurm)
@@ -133,6 +141,38 @@ def test_a_configuration_that_slurmctld_refuses_ends_pulumi_up_with_its_words_an
     assert "Traceback" not in refused.text, "Pulumi ends the program, which has nothing more to say"
     assert slurm.get("configmap", "slurm-config")["data"] == before
     assert slurm.sh("srun -n1 hostname").status == 0
+
+
+SUBMIT = """
+function slurm_job_submit(job, partitions, uid)
+  if job.name == "unnamed" then
+    slurm.log_user("a job needs a name of its own")
+    return slurm.ERROR
+  end
+  return slurm.SUCCESS
+end
+function slurm_job_modify(job, record, partitions, uid)
+  return slurm.SUCCESS
+end
+"""
+
+
+def test_a_script_that_lua_refuses_changes_nothing_and_a_right_one_decides_about_jobs(slurm, edit):
+    before = slurm.get("configmap", "slurm-config")["data"]
+    given = yaml.safe_load(slurm.cluster.stack.config_file.read_text())["config"].get("pulumi-slurm:slurm", {})
+    files = {"job_submit.lua": SUBMIT.replace("then", "", 1)}
+    refused = edit(slurm={**given, "files": files}, timeouts={"available": "5s"})
+    assert refused.status != 0
+    assert "job_submit.lua:4:" in refused.text, refused.text
+    assert slurm.get("configmap", "slurm-config")["data"] == before
+    edit(slurm={**given, "files": {"job_submit.lua": SUBMIT}}).ok()
+    slurm.wait("slurmctld has it", lambda: shown(slurm, "JobSubmitPlugins") == "lua,jail", 90)
+    answer = slurm.sh("sbatch -J unnamed -o /dev/null --wrap true")
+    assert answer.status != 0
+    assert "a job needs a name of its own" in answer.text
+    slurm.sh("srun -n1 -J named true").ok()
+    edit().ok()
+    slurm.wait("it is taken back", lambda: shown(slurm, "JobSubmitPlugins") == "jail", 90)
 
 
 def test_a_login_node_gets_each_configuration_that_slurmctld_loads(slurm):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import json
 import os
 import re
@@ -41,6 +42,7 @@ def while_pulumi_works(work: Callable[[], object], let_it_end: Callable[[], obje
 @pytest.fixture(scope="module")
 def second(slurm) -> Iterator[SecondStack]:
     made = SecondStack.beside(slurm)
+    made.facts["jail"]["storage"]["retain"] = True
     external_database.start(slurm)
     submount_sources.declare(slurm, made.facts)
     yield made
@@ -50,22 +52,28 @@ def second(slurm) -> Iterator[SecondStack]:
         external_database.stop(slurm)
 
 
-def test_a_jail_image_that_cannot_be_pulled_is_named(second):
-    jail = {**second.facts["jail"], "image": "localhost/jail:0000000000000000"}
-    with pytest.raises(StepFailed) as failed:
-        second.up(jail=jail, timeouts={"populate": "20s", "available": "20s"})
-    assert "localhost/jail:0000000000000000" in str(failed.value)
+NO_IMAGE, SHELL_LESS = "localhost/jail:0000000000000000", "localhost/shell-less:0123456789abcdef"
 
 
-def test_a_jail_image_without_a_shell_fails_with_a_sentence(second, slurm):
+@pytest.fixture(scope="module")
+def with_bad_images(second, slurm) -> str:
+    """Return what `pulumi up` says of two jail images: one is not there, and a node set's own has no shell."""
     dns = json.loads(slurm.kubectl("get", "deployment", "coredns", "-n", "kube-system", "-o", "json").ok())
-    shell_less = "localhost/shell-less:0123456789abcdef"
     tag = ["ctr", "--address", CONTAINERD_SOCKET, "-n", "k8s.io", "images", "tag", "--force"]
-    tag += [dns["spec"]["template"]["spec"]["containers"][0]["image"], shell_less]
+    tag += [dns["spec"]["template"]["spec"]["containers"][0]["image"], SHELL_LESS]
     subprocess.run(node_cli.enter_command(slurm.cluster.instance, tag), check=True, timeout=30)
+    jail, tiny = {**second.facts["jail"], "image": NO_IMAGE}, {**second.facts["nodeSets"][0], "jailImage": SHELL_LESS}
     with pytest.raises(StepFailed) as failed:
-        second.up(jail={**second.facts["jail"], "image": shell_less}, timeouts={"populate": "30s", "available": "20s"})
-    assert "/bin/sh" in str(failed.value)
+        second.up(jail=jail, nodeSets=[tiny], timeouts={"populate": "20s", "available": "20s"})
+    return str(failed.value)
+
+
+def test_a_jail_image_that_cannot_be_pulled_is_named(with_bad_images):
+    assert NO_IMAGE in with_bad_images
+
+
+def test_a_jail_image_without_a_shell_fails_with_a_sentence(with_bad_images):
+    assert "has no /bin/sh" in with_bad_images
 
 
 def test_the_second_stack_runs_jobs_beside_the_first(second, slurm):
@@ -155,46 +163,64 @@ def test_submounts_of_every_kind_show_in_jobs_and_logins(second, slurm):
         assert reason in refused.stderr, refused.stderr
 
 
-def test_an_empty_database_takes_over_while_jobs_run(second, slurm):
-    job = in_second(slurm, "sbatch", "--parsable", "--wrap=sleep 600")
-    second.up(accounting=accounting(external_database.DATABASES[1]))
-
-    def taken_over() -> bool:
-        known = in_second(slurm, "sacctmgr", "-nP", "show", "cluster", "format=cluster,controlport")
-        return known == "second|6817"
-
-    slurm.wait("slurmctld is known to the other database", taken_over, 180)
-    assert recorded(slurm, "--name=recorded") == [], "the other database was not empty"
-    assert in_second(slurm, "squeue", "-h", "-j", job, "-o", "%T") == "RUNNING"
-    in_second(slurm, "scancel", job)
-    slurm.wait(
-        "the job that ran meanwhile is recorded", lambda: recorded(slurm, f"--jobs={job}") == ["CANCELLED+"], 120
-    )
-
-
 def live_keys(slurm) -> dict[str, dict[str, str]]:
     """Return what the second cluster's Secrets with generated keys hold."""
     secrets = ("slurm-keys", "slurm-ssh-host-keys")
     return {name: slurm.get("secret", name, "-n", NAMESPACE)["data"] for name in secrets}
 
 
-def test_a_stack_that_lost_its_state_adopts_the_cluster_whose_slurmctld_starts_with_the_live_keys(second, slurm):
-    before = live_keys(slurm)
+@dataclasses.dataclass(frozen=True)
+class Adopted:
+    """The state before a stack that had lost its own adopted the cluster.
+
+    Args:
+        keys: of live_keys.
+        job: that has run all the time.
+    """
+
+    keys: dict[str, dict[str, str]]
+    job: str
+
+
+@pytest.fixture(scope="module")
+def adopted(second, slurm) -> Adopted:
+    """The second stack has lost its state and adopted the cluster. The same update changed the database."""
+    before = Adopted(live_keys(slurm), in_second(slurm, "sbatch", "--parsable", "--wrap=sleep 600"))
     with second.state_lost():
         with pytest.raises(StepFailed) as refused:
             second.up()
         (consent,) = set(re.findall(r"'pulumi-slurm:cluster\.adopt' (\S+)", " ".join(str(refused.value).split())))
-        second.up(cluster={**second.facts["cluster"], "adopt": consent})
-    assert live_keys(slurm) == before
+        other = accounting(external_database.DATABASES[1])
+        second.up(cluster={**second.facts["cluster"], "adopt": consent}, accounting=other)
+    second.facts["accounting"] = other
+    return before
+
+
+def test_an_empty_database_takes_over_while_jobs_run(adopted, slurm):
+    def taken_over() -> bool:
+        known = in_second(slurm, "sacctmgr", "-nP", "show", "cluster", "format=cluster,controlport")
+        return known == "second|6817"
+
+    slurm.wait("slurmctld is known to the other database", taken_over, 180)
+    assert recorded(slurm, "--name=recorded") == [], "the other database was not empty"
+    assert in_second(slurm, "squeue", "-h", "-j", adopted.job, "-o", "%T") == "RUNNING"
+    in_second(slurm, "scancel", adopted.job)
+    slurm.wait(
+        "the job that ran meanwhile is recorded",
+        lambda: recorded(slurm, f"--jobs={adopted.job}") == ["CANCELLED+"],
+        120,
+    )
+
+
+def test_a_stack_that_lost_its_state_adopts_the_cluster_whose_slurmctld_starts_with_the_live_keys(adopted, slurm):
+    assert live_keys(slurm) == adopted.keys
     slurm.kubectl("delete", "pod", "slurm-controller-0", "-n", NAMESPACE, seconds=120).ok()
     # Its key is the one that the node and the login node have had all the time.
     slurm.wait("a job runs", lambda: in_second(slurm, "srun", "-n1", "hostname") == "tiny-0", 120)
 
 
 def test_what_is_retained_survives_destroy_and_is_found_again(second, slurm):
-    retained = {**second.facts["jail"], "storage": {**second.facts["jail"]["storage"], "retain": True}}
     login = ("exec", "-n", NAMESPACE, "slurm-login-0", "--", "sh", "-c")
-    second.up(jail=retained)
     slurm.kubectl(*login, "echo kept > /run/jail/home/kept.txt").ok()
     job = running(slurm)
     with while_pulumi_works(second.destroy, lambda: cancel(slurm, job)):
@@ -204,11 +230,12 @@ def test_what_is_retained_survives_destroy_and_is_found_again(second, slurm):
     assert slurm.kubectl("get", "pvc", "slurm-jail", "-n", NAMESPACE, "-o", "jsonpath={.status.phase}").ok() == "Bound"
     small = {**second.facts["nodeSets"][0], "name": "small", "resources": SMALL}
     both = [{"name": "main", "nodeSets": ["tiny", "small"], "default": True}]
-    second.up(jail=retained, nodeSets=[*second.facts["nodeSets"], small], partitions=both)
+    second.up(nodeSets=[*second.facts["nodeSets"], small], partitions=both)
     assert slurm.kubectl(*login, "cat /run/jail/home/kept.txt").ok() == "kept"
 
 
 def test_a_node_set_that_is_removed_waits_for_its_job_and_names_it(second, slurm):
+    second.facts["jail"]["storage"]["retain"] = False  # The last test wants nothing to be left.
     nodes_of_main = ("sinfo", "-h", "-p", "main", "-o", "%N")
     job = running(slurm, "-w", "small-0")
     with while_pulumi_works(second.up, lambda: cancel(slurm, job)):

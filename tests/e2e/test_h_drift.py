@@ -107,37 +107,18 @@ def test_a_worker_set_deleted_without_its_pods_adopts_them_again(slurm, job):
     assert uids() == before
 
 
-def test_after_all_that_pulumi_finds_nothing_to_do(slurm):
-    slurm.pulumi("preview", "--refresh", "--expect-no-changes").ok()
-
-
 def up(slurm) -> None:
     slurm.pulumi("up", "--yes", "--skip-preview").ok()
 
 
-def node_selector(slurm) -> dict[str, str]:
-    found: dict[str, str] = slurm.get("statefulset", "cpu")["spec"]["template"]["spec"].get("nodeSelector", {})
-    return found
+NOTE = "tests.example/note"
+SETTING = "pulumi-slurm:login.service.annotations"
 
 
-def test_a_field_that_was_healed_goes_when_the_program_drops_it(slurm):
-    setting = ("--path", 'pulumi-slurm:nodeSets[0].nodeSelector["kubernetes.io/os"]')
-    slurm.pulumi("config", "set", *setting, "linux").ok()
-    try:
-        up(slurm)
-        edit = {"spec": {"template": {"spec": {"nodeSelector": {"kubernetes.io/os": "plan9"}}}}}
-        slurm.kubectl("patch", "statefulset", "cpu", "--type=merge", "-p", json.dumps(edit)).ok()
-        slurm.wait("it is healed", lambda: node_selector(slurm) == {"kubernetes.io/os": "linux"})
-    finally:
-        slurm.pulumi("config", "rm", "--path", "pulumi-slurm:nodeSets[0].nodeSelector").ok()
-        up(slurm)
-    assert node_selector(slurm) == {}
-    slurm.pulumi("preview", "--refresh", "--expect-no-changes").ok()
-
-    def moved() -> bool:
-        return slurm.get("nodeset", "cpu")["status"]["updated"] == len(slurm.nodes()) == 2 and slurm.all_idle()
-
-    slurm.wait("both nodes have moved back", moved, 240)
+def note(slurm) -> str | None:
+    """Return the annotation of the login nodes' Service that the program declares for a while."""
+    annotations = slurm.get("service", "slurm-login")["metadata"].get("annotations", {})
+    return annotations.get(NOTE)
 
 
 def healing(slurm) -> tuple[str, str]:
@@ -150,9 +131,14 @@ def policy_labels(slurm) -> dict[str, str]:
     return found
 
 
-def test_healing_pauses_after_an_update_that_died_and_goes_on_after_the_next(slurm):
-    slurm.pulumi("config", "set", "--path", "pulumi-slurm:slurm.options.KillWait", "45").ok()
+def test_a_healed_field_goes_with_the_update_that_drops_it_and_healing_pauses_while_that_is_dead(slurm):
+    slurm.pulumi("config", "set", "--path", f'{SETTING}["{NOTE}"]', "declared").ok()
     try:
+        up(slurm)
+        slurm.kubectl("annotate", "--overwrite", "service", "slurm-login", f"{NOTE}=mine").ok()
+        slurm.wait("it is healed", lambda: note(slurm) == "declared")
+
+        slurm.pulumi("config", "rm", "--path", SETTING).ok()
         slurm.kill_up(lambda line: "slurm-ledger " in line and "updated" in line)
         slurm.wait("healing pauses", lambda: healing(slurm) == ("False", "UpdateInProgress"))
         slurm.kubectl("label", "networkpolicy", "slurm-controller", "mine=x").ok()
@@ -161,8 +147,14 @@ def test_healing_pauses_after_an_update_that_died_and_goes_on_after_the_next(slu
         slurm.wait("time passes", lambda: slurm.get("lease", "slurm-operator")["spec"]["renewTime"] > seen)
         assert policy_labels(slurm)["mine"] == "x"
         up(slurm)
-        slurm.wait("healing goes on", lambda: healing(slurm)[0] == "True")
-        slurm.wait("what was edited meanwhile is healed", lambda: "mine" not in policy_labels(slurm))
-    finally:
-        slurm.pulumi("config", "rm", "--path", "pulumi-slurm:slurm.options.KillWait").ok()
-        slurm.pulumi("up", "--refresh", "--yes", "--skip-preview").ok()
+    except BaseException:
+        slurm.pulumi("config", "rm", "--path", SETTING)
+        slurm.pulumi("up", "--refresh", "--yes", "--skip-preview")
+        raise
+    slurm.wait("healing goes on", lambda: healing(slurm)[0] == "True")
+    slurm.wait("what was edited meanwhile is healed", lambda: "mine" not in policy_labels(slurm))
+    assert note(slurm) is None
+
+
+def test_after_all_that_pulumi_finds_nothing_to_do(slurm):
+    slurm.pulumi("preview", "--refresh", "--expect-no-changes").ok()

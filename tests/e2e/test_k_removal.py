@@ -40,7 +40,7 @@ def test_at_its_deadline_a_job_runs_on_another_node_and_one_that_may_not_ends_wi
         ended = submit(slurm, "--no-requeue")
         slurm.wait("the other one runs on cpu-0", lambda: state(slurm, ended) == "RUNNING cpu-0", SECONDS)
 
-        patch(slurm, {"replicas": 0, "removal": {"jobs": "deadline", "deadlineSeconds": 20}})
+        patch(slurm, {"replicas": 0, "removal": {"jobs": "deadline", "deadlineSeconds": 12}})
         slurm.wait("the deadline is told", lambda: "have ended, but " in messages(slurm), SECONDS)
         assert "they are requeued, or ended if they may not be" in messages(slurm)
         slurm.wait("its job waits again", lambda: state(slurm, again) == "PENDING", SECONDS)

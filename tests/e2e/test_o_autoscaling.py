@@ -14,6 +14,8 @@ from tests.e2e import autoscaling_page, external_metrics_pod
 NAMESPACE = "monitoring"
 REPLICAS = "pulumi-slurm:nodeSets[0].replicas"
 AUTOSCALER = autoscaling_page.of_kind("HorizontalPodAutoscaler")
+# Longer than the 20 s between counts, as the page wants it, without a Prometheus's interval.
+AUTOSCALER["spec"]["behavior"]["scaleUp"]["stabilizationWindowSeconds"] = 40
 RULE = autoscaling_page.adapter_rule()
 SECONDS = 300
 
@@ -77,7 +79,7 @@ def without_a_number(slurm) -> Iterator[None]:
 
 @pytest.fixture
 def scaled(slurm, without_a_number, tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """The page's autoscaler, and the fake adapter with the page's rule."""
+    """The page's autoscaler, whose one number is smaller, and the fake adapter with the page's rule."""
     name = AUTOSCALER["metadata"]["name"]
     arguments = NAMESPACE, tmp_path / "pki", RULE["name"]["as"], RULE["metricsQuery"]
     items = external_metrics_pod.objects(slurm, *arguments)

@@ -47,6 +47,6 @@ def test_autodetect_finds_each_gpu_with_its_device_file(
     root: None, device_files: list[Path], prefix: Path, tmp_path: Path
 ) -> None:
     printed = ask_slurmd(prefix, tmp_path, len(device_files))
-    assert gpus.found(printed) == len(device_files), printed
+    assert gpus.usable_gpus(printed) == len(device_files), printed
     for file in device_files:
         assert f"File={file}" in printed

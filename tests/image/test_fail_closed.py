@@ -7,15 +7,17 @@ Storage that hangs or goes stale: test_far_storage.py.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.image.small_cluster import LOGIN, SmallCluster
+from tests.image.small_cluster import LOGIN, REVISION, WORKER, SmallCluster
 
 RECONFIGURE = "/opt/slurm/bin/scontrol reconfigure"
 ASK = "/opt/slurm/bin/sinfo -h -o '%T %E'"
+OUTSIDE = "jobs would run outside the jail"
 JAIL_SENTENCE = "this node can't run your job inside the jail"
 PLUGINS = "/opt/slurm/lib/slurm-wlm"
 PLUGIN = f"{PLUGINS}/spank_jail.so"
@@ -151,25 +153,43 @@ def test_a_worker_whose_root_is_not_complete_starts_no_slurmd_and_says_so(cluste
         cluster.end("cpu-1")
 
 
-@pytest.mark.usefixtures("waiting_job")
-def test_a_configuration_that_would_skip_the_plugin_drains_the_node_before_its_slurmd_is_stopped(
-    cluster: SmallCluster, home: Path
-) -> None:
+@contextmanager
+def without_the_plugin(cluster: SmallCluster) -> Iterator[None]:
+    """A configuration that would skip the plugin; afterwards it is right, and slurmd runs."""
     conf = cluster.root.parents[2] / "config/plugstack.conf"
     right = conf.read_text()
-    ask = "/opt/slurm/bin/sinfo -h -o %E"
     conf.write_text(right.replace("required", "optional"))
     try:
         assert cluster.pod(RECONFIGURE, name=LOGIN).returncode == 0
-        cluster.wait("a drain", lambda: "pulumi-slurm:jail" in cluster.pod(ask, name=LOGIN).stdout, 90)
-        assert "has no line 'required" in cluster.pod(ask, name=LOGIN).stdout
-        cluster.wait("the node's state", lambda: "jobs would run outside the jail" in cluster.state(), 60)
-        (home / "goes-on").touch()
+        yield
     finally:
         conf.write_text(right)
         assert cluster.pod(RECONFIGURE, name=LOGIN).returncode == 0
     cluster.wait("slurmd runs again", lambda: cluster.state() == "ready", 180)
+
+
+@pytest.mark.usefixtures("waiting_job")
+def test_a_configuration_that_would_skip_the_plugin_drains_the_node_before_its_slurmd_is_stopped(
+    cluster: SmallCluster, home: Path
+) -> None:
+    ask = "/opt/slurm/bin/sinfo -h -o %E"
+    with without_the_plugin(cluster):
+        cluster.wait("a drain", lambda: "pulumi-slurm:jail" in cluster.pod(ask, name=LOGIN).stdout, 90)
+        assert "has no line 'required" in cluster.pod(ask, name=LOGIN).stdout
+        cluster.wait("the node's state", lambda: OUTSIDE in cluster.state(), 60)
+        (home / "goes-on").touch()
     assert (home / "out").read_text() == ""
+
+
+def test_a_new_worker_that_would_not_load_the_plugin_is_never_ready_and_runs_nothing(cluster: SmallCluster) -> None:
+    with without_the_plugin(cluster):
+        cluster.start_worker(WORKER, REVISION)
+        ran = cluster.ssh(f"srun --immediate=10 -w {WORKER} -n1 ls /run/secrets; true")
+        assert "slurm" not in ran.stdout.split()
+        cluster.wait("it says why", lambda: OUTSIDE in cluster.log(WORKER), 60)
+        assert cluster.state() not in ("", "ready"), "its readiness probe reads that"
+    cluster.wait("its drain is lifted", lambda: cluster.pod(ASK).stdout.startswith("idle"), 90)
+    assert cluster.ssh("srun -n1 echo works again").stdout == "works again\n"
 
 
 def test_slurmstepd_does_not_start_without_its_guard(cluster: SmallCluster) -> None:

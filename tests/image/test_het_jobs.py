@@ -9,7 +9,7 @@ from tests.image.small_cluster import ALICE, SECOND, WORKER, NewCluster, SmallCl
 BOTH = f"-n1 -w {WORKER} {{0}} : -n1 -w {SECOND} {{0}}"
 # Slurm starts such jobs in its backfill cycles alone.
 OFTEN = {"options": {"SchedulerParameters": "bf_interval=1"}}
-WHO = "sh -c 'echo $(hostname) $(id -u) $(id -g) $(id -G) $HOME'"
+WHO = "sh -c 'echo $(hostname) $(id -u) $(id -g) $(id -G) $HOME $(stat -c %i /)'"
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +32,14 @@ def rest(cluster: SmallCluster) -> Iterator[None]:
     cluster.wait("no job, nodes idle", lambda: is_at_rest(cluster), 60)
 
 
-def told(home: str = "/home/alice") -> list[str]:
-    return sorted(f"{node} {ALICE} {ALICE} {ALICE} 3000 {home}" for node in (WORKER, SECOND))
+def told(cluster: SmallCluster) -> list[str]:
+    who = f"{ALICE} {ALICE} {ALICE} 3000 /home/alice {cluster.root.stat().st_ino}"
+    return sorted(f"{node} {who}" for node in (WORKER, SECOND))
 
 
 def test_srun_runs_a_program_on_each_component_as_its_user(cluster: SmallCluster) -> None:
     ran = cluster.jail(f"srun {BOTH.format(WHO)}", user=ALICE)
-    assert (ran.returncode, sorted(ran.stdout.splitlines())) == (0, told()), ran
+    assert (ran.returncode, sorted(ran.stdout.splitlines())) == (0, told(cluster)), ran
 
 
 def test_a_batch_job_of_two_components_runs_steps_over_both(cluster: SmallCluster) -> None:
@@ -47,14 +48,14 @@ def test_a_batch_job_of_two_components_runs_steps_over_both(cluster: SmallCluste
     )
     cluster.jail(f"cat > het.sh <<'SCRIPT'\n{script}SCRIPT\nsbatch --parsable -o het.out het.sh", user=ALICE)
     cluster.wait("its end", lambda: is_at_rest(cluster), 60)
-    assert sorted(cluster.jail("cat het.out", user=ALICE).stdout.splitlines()) == told()
+    assert sorted(cluster.jail("cat het.out", user=ALICE).stdout.splitlines()) == told(cluster)
 
 
 def test_salloc_takes_two_components_and_an_ordinary_job_has_its_users_groups(cluster: SmallCluster) -> None:
     ran = cluster.jail(f"salloc -Q -n1 -w {WORKER} : -n1 -w {SECOND} srun --het-group=0,1 {WHO}", user=ALICE)
-    assert (ran.returncode, sorted(ran.stdout.splitlines())) == (0, told()), ran
+    assert (ran.returncode, sorted(ran.stdout.splitlines())) == (0, told(cluster)), ran
     ordinary = cluster.jail(f"srun -N2 {WHO}", user=ALICE)
-    assert (ordinary.returncode, sorted(ordinary.stdout.splitlines())) == (0, told()), ordinary
+    assert (ordinary.returncode, sorted(ordinary.stdout.splitlines())) == (0, told(cluster)), ordinary
 
 
 def test_a_cancelled_job_ends_on_both_nodes(cluster: SmallCluster) -> None:
@@ -79,4 +80,4 @@ def test_a_batch_job_of_two_components_outlives_slurmctlds_pod(cluster: SmallClu
     assert states == ["RUNNING", "RUNNING"]
     cluster.jail("touch go-on", user=ALICE)
     cluster.wait("its end", lambda: is_at_rest(cluster), 90)
-    assert sorted(cluster.jail("cat long.out", user=ALICE).stdout.splitlines()) == told()
+    assert sorted(cluster.jail("cat long.out", user=ALICE).stdout.splitlines()) == told(cluster)

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from components.config import parse
-from components.config.values import partition_options, slurm_options
+from components.config.values import node_options, partition_options, slurm_options
 from components.slurm import slurm_conf
 from tests.image.small_cluster import CONTROLLER, NewCluster
 from tests.unit.samples import SMALL, changed
@@ -100,6 +100,13 @@ def test_every_key_of_a_partition_is_typed_or_ours_or_refused_or_allowed(image: 
     own = partition_options
     said = {*own.TYPED, *own.OWNED, *own.REFUSED, *own.ALLOWED} - {"PartitionName"}  # The line's own key.
     assert rows(image, "AllocNodes") == said
+
+
+def test_every_key_of_a_node_is_typed_or_ours_or_refused_or_allowed(image: Path) -> None:
+    """A new Slurm with another key fails here: say in node_options.py whose it is."""
+    own = node_options
+    said = {*own.TYPED, *own.OWNED, *own.REFUSED, *own.ALLOWED} - {"NodeName"}  # The line's own key.
+    assert rows(image, "BcastAddr") == said
 
 
 FULL = {

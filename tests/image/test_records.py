@@ -12,7 +12,7 @@ from slurm_operator.clients import slurmrestd
 from slurm_operator.decide.node_sets import window
 from slurm_operator.state import Facts, Reservation, SlurmNode
 
-from bench.real_slurm import RealSlurm
+from bench.worlds.real_slurm import RealSlurm
 from tests.image.small_cluster import ALICE, CONTROLLER, REVISION, SECOND, WORKER, NewCluster, SmallCluster
 
 SCONTROL = "/opt/slurm/bin/scontrol"

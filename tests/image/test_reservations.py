@@ -16,7 +16,7 @@ from slurm_operator.decide.node_sets import window
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.state import Reservation, SlurmNode
 
-from bench.real_slurm import RealSlurm
+from bench.worlds.real_slurm import RealSlurm
 from contract import names
 
 NAME = f"{names.RESERVATION_PREFIX}cpu"

@@ -16,7 +16,7 @@ NOBODY, ROOT, SLURM, ALICE = -1, 0, 64030, 1000
 PING, ANSWER, TRIGGER, FORWARD, LAUNCH, SIGNAL, PMI = 1008, 2004, 2017, 5029, 6001, 6004, 7204
 CANCEL, REATTACH = 5032, 6007
 PERSIST_INIT, DBD_FINI, DBD_GET_JOBS, DBD_JOB_START = 6500, 1401, 1432, 1425
-SOURCES = ("message_guard.c", "launch_check.c", "persist_guard.c")
+SOURCES = ("message_guard.c", "launch_reader.c", "launch_check.c", "persist_guard.c")
 NO_VALUE = 0xFFFFFFFE
 Ask = Callable[..., str]
 

@@ -100,7 +100,10 @@ def test_the_configuration_without_accounting_follows_the_active_one(tmp_path: P
     source.mkdir()
     (source / "slurm.conf").write_text("A=1\nAccountingStorageType=x\n")
     (source / "gres.conf").write_text("AutoDetect=off\n")
+    (source / "topology.yaml").write_text("- x\n")
     slurmdbd_fallback.write_scratch(source, target)
+    assert (target / "topology.yaml").exists()
+    (source / "topology.yaml").unlink()
     (source / "slurm.conf").write_text("A=2\nAccountingStorageType=x\n")
     slurmdbd_fallback.write_scratch(source, target)
     assert {file.name: file.read_text() for file in target.iterdir()} == {

@@ -14,6 +14,7 @@ import pytest
 from slurm_node.pod import paths
 from slurm_node.roles import config_dry_run
 from slurm_node.roles.config_dry_run import Verdict
+from slurm_node.slurm import dry_run_files
 
 GOLDEN = Path(__file__).parents[1] / "unit/golden"
 CONF = """ClusterName=x
@@ -26,10 +27,15 @@ PriorityWeightFairshare=10
 PartitionName=main Nodes=ALL
 """
 PLUGSTACK = f"required {paths.PLUGIN} jail=/run/jail\n"
+GRES = "NodeName=h100-[0-9999] AutoDetect=nvidia\nNodeName=a100-[00-99],b Name=gpu File=/dev/nvidia0\nAutoDetect=off\n"
+
+
+def alone(slurm_conf: str, folder: Path) -> str:
+    return dry_run_files.alone({"slurm.conf": slurm_conf}, folder)
 
 
 def test_what_is_tried_reaches_nothing_of_the_cluster(tmp_path: Path) -> None:
-    tried = config_dry_run.alone(CONF, tmp_path)
+    tried = alone(CONF, tmp_path)
     assert "slurm-controller" not in tried
     assert "Accounting" not in tried
     assert "Fairshare" not in tried
@@ -39,19 +45,34 @@ def test_what_is_tried_reaches_nothing_of_the_cluster(tmp_path: Path) -> None:
 
 
 def test_lines_keep_their_numbers_for_slurmctlds_words(tmp_path: Path) -> None:
-    tried = config_dry_run.alone(CONF, tmp_path).splitlines()
+    tried = alone(CONF, tmp_path).splitlines()
     assert tried[7] == "PartitionName=main Nodes=ALL"
     assert len(tried) == len(CONF.splitlines())
 
 
 def test_a_path_that_the_configuration_leaves_out_is_given(tmp_path: Path) -> None:
-    assert f"SlurmctldPidFile={tmp_path}/slurmctld.pid" in config_dry_run.alone("ClusterName=x\n", tmp_path)
+    assert f"SlurmctldPidFile={tmp_path}/slurmctld.pid" in alone("ClusterName=x\n", tmp_path)
+
+
+def test_the_second_start_has_the_keys_of_accounting_and_reaches_no_slurmdbd(tmp_path: Path) -> None:
+    tried = dry_run_files.alone({"slurm.conf": CONF}, tmp_path, 4711).splitlines()
+    assert {"AccountingStorageType=accounting_storage/slurmdbd", "PriorityWeightFairshare=10"} <= set(tried)
+    assert {"AccountingStorageHost=127.0.0.1", "AccountingStoragePort=4711"} <= set(tried)
+    assert dry_run_files.has_accounting({"slurm.conf": CONF})
+    assert not dry_run_files.has_accounting({"slurm.conf": "ClusterName=x\n"})
+
+
+def test_slurmctld_reads_every_line_of_gres_conf_for_a_node_that_is_named_there(tmp_path: Path) -> None:
+    tried = dry_run_files.alone({"slurm.conf": CONF, "gres.conf": GRES}, tmp_path).splitlines()
+    nodes = [line for line in tried if line.startswith("NodeName=")]
+    assert nodes == [f"NodeName={name} State=CLOUD CPUs=4096" for name in ("h100-0", "a100-00")]
+    assert not any(line.startswith("NodeName=") for line in alone(CONF, tmp_path).splitlines())
 
 
 @pytest.mark.parametrize("stack", ["dev", "gpu.example"])
 def test_the_programs_own_files_are_written_with_keys_of_their_own(stack: str, tmp_path: Path) -> None:
     files = {file.name: file.read_text() for file in (GOLDEN / stack).iterdir()}
-    config_dry_run.prepare(files, tmp_path)
+    dry_run_files.prepare(files, tmp_path)
     assert {file.name for file in (tmp_path / "etc").iterdir()} == set(files)
     assert (tmp_path / "etc/cgroup.conf").read_text() == files["cgroup.conf"]
     assert stat.S_IMODE((tmp_path / "slurm.key").stat().st_mode) == 0o600
@@ -73,6 +94,7 @@ def test_the_programs_own_files_are_written_with_keys_of_their_own(stack: str, t
             Verdict(False, "Parsing error; Unable to process"),
         ),
         (["error: Job accounting information gathered, but not stored"], False, Verdict(True, "")),
+        (['error: Cannot use AutoDetect on cloud/dynamic node "h100-0"'], False, Verdict(True, "")),
         (["Killed"], True, Verdict(False, "Killed")),
         ([], True, Verdict(False, "slurmctld ended without a word")),
     ],

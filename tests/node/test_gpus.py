@@ -21,7 +21,7 @@ FILES = PREFIX + "Type=fake Count=4 Index=0 ID=7696487 File=/dev/fakegpu[0-3] Li
     ],
 )
 def test_gpus_count_that_have_a_device_file(printed: str, count: int) -> None:
-    assert gpus.found(printed) == count
+    assert gpus.usable_gpus(printed) == count
 
 
 def test_the_node_waits_until_all_are_found_and_says_why() -> None:
@@ -38,7 +38,7 @@ def test_the_nodes_gres_says_how_many() -> None:
 
 def test_a_slurmd_that_does_not_answer_has_found_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpus, "SLURMD_SECONDS", 0.1)
-    assert gpus.found(gpus.ask_slurmd(["sleep", "60"], {})) == 0
+    assert gpus.usable_gpus(gpus.ask_slurmd(["sleep", "60"], {})) == 0
 
 
 def test_slurmd_is_asked_not_to_register() -> None:

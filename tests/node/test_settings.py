@@ -24,6 +24,11 @@ def test_a_node_without_devices_names_none() -> None:
     assert node(gres="gpu:h100:8").slurmd_conf("cpu-0").split()[4] == "Gres=gpu:h100:8"
 
 
+def test_a_node_registers_with_the_options_of_its_set() -> None:
+    words = node(options={"MemSpecLimit": 64, "CoreSpecCount": 1}).slurmd_conf("cpu-0").split()
+    assert [word for word in words if "Spec" in word] == ["CoreSpecCount=1", "MemSpecLimit=64"]
+
+
 def test_a_login_node_needs_only_the_controller() -> None:
     assert settings.read_node({"SLURM_NODE": '{"controller":"c:1"}'}).controller == "c:1"
 

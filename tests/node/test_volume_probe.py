@@ -210,10 +210,15 @@ def test_options_that_show_changes_late_are_advised_against(options: dict[str, s
     assert words in sentence
 
 
+def test_a_version_that_loses_times_is_advised_against() -> None:
+    (sentence,) = nfs_mounts.advice({"noac": "", "vers": "4.2"})
+    assert sentence.endswith("mount it with nfsvers=4.1")
+
+
 @pytest.mark.parametrize(
     "options",
     [
-        {"lookupcache": "pos", "acregmin": "3", "acregmax": "3", "acdirmin": "3", "acdirmax": "3"},
+        {"lookupcache": "pos", "vers": "4.1", "acregmin": "3", "acregmax": "3", "acdirmin": "3", "acdirmax": "3"},
         {"lookupcache": "none", "acregmax": "1", "acdirmax": "5"},
         {"noac": ""},
     ],

@@ -165,6 +165,9 @@ class _Handler(BaseHTTPRequestHandler):
             slurm.take_down(name, body["reason"], user)
         elif body and "comment" in body:
             record["comment"] = body["comment"]
+        elif body and body.keys() & {"features", "weight"}:
+            record["features"] = body.get("features", record["features"])
+            record["weight"] = body.get("weight", {"number": record["weight"]})["number"]
         elif body and body.get("state") == ["UNDRAIN"]:
             record["state"] = [flag for flag in record["state"] if flag != "DRAIN"]
             record["reason"] = record["reason_set_by_user"] = ""

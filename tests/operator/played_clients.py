@@ -1,6 +1,6 @@
 """The API server and slurmrestd of a played cluster. A forbidden call fails the test.
 
-The operator's own `execute.move` acts through them. Each call answers at once: many thousand actions take seconds.
+The operator's own `Executor.perform` acts through them. Each call answers at once: many thousand actions take seconds.
 """
 
 from __future__ import annotations
@@ -154,6 +154,9 @@ class PlayedRest(SlurmRest):
 
     async def comment(self, name: str, text: str) -> None:
         self.cluster.records[name].comment = text
+
+    async def update_node(self, name: str, features: Sequence[str] | None = None, weight: int | None = None) -> None:
+        raise AssertionError(f"nothing declares features or a weight of {name}: {features}, {weight}")
 
     async def take_down(self, name: str, reason: str) -> None:
         cluster, record = self.cluster, self.cluster.records[name]

@@ -1,4 +1,4 @@
-"""Slurm on Kubernetes, played: pods, machines, slurmctld's records and jobs, and what they do by themselves."""
+"""Slurm on Kubernetes, played: pods, hosts, slurmctld's records and jobs, and what they do by themselves."""
 
 from __future__ import annotations
 
@@ -214,12 +214,12 @@ class PlayedCluster:
             pod.k8s_node = pod.k8s_node or self._emptiest()
 
     def _emptiest(self) -> str:
-        """The machine for a pod; none if nobody takes it."""
+        """The host for a pod; none if nobody takes it."""
         pods = [pod.k8s_node for pod in self.pods.values()]
         return min((host for host, each in self.hosts.items() if each.takes_pods), key=pods.count, default="")
 
     def kubectl_drain_goes_on(self) -> None:
-        """Pods that may be evicted are, from machines that somebody empties."""
+        """Pods that may be evicted are, from hosts that somebody empties."""
         for name, pod in self.pods.items():
             cordoned = bool(pod.k8s_node) and self.hosts[pod.k8s_node].cordoned
             if pod.evictable and cordoned and pod.phase == "up":
@@ -280,7 +280,7 @@ class PlayedCluster:
     # What others do to them.
 
     def die_with(self, k8s_node: str) -> list[str]:
-        """Jobs and slurmds of a machine end; returns its nodes."""
+        """Jobs and slurmds of a host end; returns its nodes."""
         lost = [name for name, pod in self.pods.items() if pod.k8s_node == k8s_node]
         self.jobs = [job for job in self.jobs if job.node not in lost]
         for name in lost:
@@ -334,10 +334,10 @@ class PlayedCluster:
         assert not [job for job in self.jobs if job.node == name], f"{name} goes under a job"
 
     def is_well_but_for_us(self, name: str) -> bool:
-        """Return whether neither a person, nor the node's machine, nor its repair keeps it from work."""
+        """Return whether neither a person, nor the node's host, nor its repair keeps it from work."""
         pod, record = self.pods.get(name), self.records.get(name)
         bad = pod is not None and (self.is_sick(name) or self.is_away(pod))
-        # Its drain for its machine's sake lasts until it has looked again, and a repair until that is done.
+        # Its drain for its host's sake lasts until it has looked again, and a repair until that is done.
         of_machine = (reasons.NODE, UNFIT, f"{reasons.REPAIR}{UNFIT.removeprefix(reasons.PREFIX)}")
         by_machine = record is not None and record.reason.startswith(of_machine)
         return not (bad or by_machine or name in self.foreign)
@@ -450,7 +450,7 @@ class PlayedCluster:
         return self.records[name].user == names.SLURM_USER and seconds is not None and self.waited(name) > seconds
 
     def may_be_drained_as_away(self, name: str) -> bool:
-        """Return whether its machine had its time, and no more machines are away than the breaker allows."""
+        """Return whether its host had its time, and no more hosts are away than the breaker allows."""
         since = self.hosts[self.pods[name].k8s_node].away_since
         away = sum(map(self.is_away, self.pods.values()))
         shared = away > 1 and away * 100 > self.reactions.breaker_percent * len(self.pods)

@@ -21,7 +21,7 @@ DRY = {"dryRun": "All"}
 OURS = {"fieldManager": names.FIELD_MANAGER, "force": "true"}
 CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 REPLACES = changed("nodeSets.0.reactions", {"replace": True}, EVERYTHING)
-"""A configuration with every component, whose operator cordons machines."""
+"""A configuration with every component, whose operator cordons Kubernetes nodes."""
 _NUMBERS = itertools.count()
 
 

@@ -11,7 +11,7 @@ from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state import NodeSet, Pod, Workload
 
 _OF_SET = {field.name for field in dataclasses.fields(NodeSet)}
-_OF_WORKLOAD = {"revision", "facts"}
+_OF_WORKLOAD = {"revision", "facts", "weights"}
 
 
 def node_set(wanted: int, current: int, pods: Iterable[Pod], now: datetime.datetime, **more: Any) -> NodeSetState:

@@ -34,8 +34,8 @@ IDS += ["unfit says a person", "new says a person", "down and unfit says a perso
 for_each_state = pytest.mark.parametrize("theirs", BY_HAND, ids=IDS)
 
 
-def touching(moves: list[Action]) -> list[Action]:
-    return [move for move in moves if not isinstance(move, DrainDown | SetReplicas)]
+def touching(actions: list[Action]) -> list[Action]:
+    return [action for action in actions if not isinstance(action, DrainDown | SetReplicas)]
 
 
 @for_each_state
@@ -45,7 +45,7 @@ def test_no_update_scale_in_or_machine_writes_over_it(theirs: SlurmNode) -> None
     assert touching(decide(state(0, 1), [theirs])) == []
     assert touching(decide(state(1, 1), [theirs])) == []
     cordoned = dataclasses.replace(state(1, 1, [pod("cpu-0", k8s_node="k8s-0")]), k8s_nodes={"k8s-0": K8sNode(True)})
-    assert k8s_nodes.moves(cordoned.seen({"cpu-0": theirs})) == []
+    assert k8s_nodes.actions(cordoned.seen({"cpu-0": theirs})) == []
 
 
 @for_each_state

@@ -49,8 +49,12 @@ def test_partitions_are_read_as_slurm_reads_them() -> None:
     assert config.partitions(ONE) == {"main"}
 
 
-def test_the_first_configuration_is_copied_without_questions() -> None:
-    assert promotion(TWO, None, declared=False, verdict=None, jobs=BLIND) == Promote(TWO)
+def test_the_first_configuration_is_tried_and_waits_for_nothing_else() -> None:
+    assert promotion(TWO, None, declared=False, verdict=None, jobs=BLIND) == TryConfig(TWO)
+    assert promotion(TWO, None, declared=False, jobs=BLIND, closed=frozenset()) == Promote(TWO)
+    refused = promotion(TWO, None, declared=False, verdict=Verdict(False, "Bad value"), jobs=BLIND)
+    assert isinstance(refused, Finding)
+    assert refused.reason == CONFIGURATION_REFUSED
     assert promotion(None, None) is None
 
 

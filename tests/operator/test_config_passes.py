@@ -8,7 +8,7 @@ import pytest
 
 from tests.operator import fake_dry_run
 from tests.operator.fake_slurm import FakeSlurm
-from tests.operator.world import World, operator, until
+from tests.operator.world import CONF, World, operator, until
 
 pytestmark = pytest.mark.apiserver
 
@@ -138,3 +138,14 @@ def test_the_first_configuration_does_not_wait_for_the_resource(
     with operator(cluster, tmp_path, kubeconfig, port):
         cluster.create("configmaps", {"metadata": {"name": "slurm-config-wanted"}, "data": {"slurm.conf": "A=b\n"}})
         until(lambda: "slurm-config" in cluster.names("configmaps"), "the active configuration is there")
+
+
+def test_a_first_configuration_that_slurmctld_refuses_is_told_and_not_used(
+    cluster: World, tmp_path: Path, kubeconfig: Path, port: int
+) -> None:
+    with operator(cluster, tmp_path, kubeconfig, port):
+        cluster.declare(slurm_conf=f"{CONF}Nonsense=1\n")
+        assert fake_dry_run.REFUSAL in cluster.wait("Available", "False", "ConfigurationRefused")["message"]
+        assert "slurm-config" not in cluster.names("configmaps")
+        cluster.patch("configmaps", "slurm-config-wanted", {"data": {"slurm.conf": CONF}})
+        cluster.wait("Available", "True")

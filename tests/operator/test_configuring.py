@@ -156,6 +156,60 @@ def test_a_partition_that_slurmctld_may_have_opened_again_by_reading_its_files_i
     assert bool(copied) is goes
 
 
+class Copying:
+    """A Configurer that notes the files that it copied."""
+
+    def __init__(self) -> None:
+        self.copied: list[object] = []
+
+    async def copy(self, wanted: str, active: str, files: object) -> str:
+        self.copied.append(files)
+        return "copied"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "copied"), [(config.Verdict(True, ""), [FILES]), (config.Verdict(False, "Bad value"), [])]
+)
+def test_a_new_clusters_first_files_are_copied_once_a_slurmctld_took_them(
+    verdict: config.Verdict, copied: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    async def answer(url: str, files: object, seconds: float) -> config.Verdict:
+        asked.append(url)
+        assert 0 < seconds <= dry_run.DEADLINE_SECONDS
+        return verdict
+
+    monkeypatch.setattr(dry_run, "ask", answer)
+    configurer = Copying()
+    configuration = Configuration(cast(Any, None), cast(Configurer, configurer))
+    for _ in range(1 if copied else 3):
+        asyncio.run(configuration.first("http://dry-run", FILES))
+    assert (configurer.copied, asked) == (copied, ["http://dry-run"]), "a verdict stays"
+
+
+def test_a_new_cluster_waits_a_minute_for_its_config_dry_run_and_an_old_one_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("slurm_operator.reconcile.configuration.time.monotonic", lambda: clock[0])
+
+    async def no_answer(*_: object) -> config.Verdict:
+        raise dry_run.DryRunError("connection refused")
+
+    monkeypatch.setattr(dry_run, "ask", no_answer)
+    configurer = Copying()
+    configuration = Configuration(cast(Any, None), cast(Configurer, configurer))
+    done = []
+    for clock[0] in (7.0, 66.0, 67.0):
+        done.append(asyncio.run(configuration.first("http://dry-run", FILES)))
+    assert done == ["", "", "copied"]
+    clock[0] = 1e6
+    seen = dataclasses.replace(SEEN, cluster=dataclasses.replace(CLUSTER, closed=frozenset()), active_config={})
+    found, _ = asyncio.run(configuration.bring(this_pass(None, seen, AWAY), AWAY, declared=True))
+    assert [each.reason for each in found] == ["ConfigDryRunPending"]
+
+
 def test_what_does_not_help_is_tried_again_at_growing_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr("slurm_operator.reconcile.growing_pause.time.monotonic", lambda: clock[0])

@@ -50,6 +50,7 @@ CLUSTER: dict[str, Any] = {"revision": "r1"}
                 ({"durationSeconds": 3600}, ".start"),
             )
         ),
+        ("NodeSet", "cpu", NODE_SET | {"features": "avx512"}, "spec.features"),
         ("NodeSet", "cpu", NODE_SET | {"statefulSet": "CPU"}, "spec.statefulSet"),
         ("NodeSet", "cpu", NODE_SET | {"statefulSet": "slurm-controller"}, "must be the node set's own"),
         ("NodeSet", "gpu", NODE_SET, "spec.statefulSet must be the node set's own, of the same name"),
@@ -180,5 +181,5 @@ def test_an_older_program_takes_nothing_from_a_crd_and_is_told_so(admin: Admin) 
 
     for crd in crds:
         words = until(functools.partial(answer, crd, None), "the policy is in force", 60)
-        assert "this is edition 0 of the CRD, and a newer release of the program has brought edition 7" in words
-        assert answer(crd, "7") == answer(crd, "10") == ""
+        assert "this is edition 0 of the CRD, and a newer release of the program has brought edition 8" in words
+        assert answer(crd, "8") == answer(crd, "10") == ""

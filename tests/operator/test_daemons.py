@@ -56,7 +56,7 @@ def test_a_slurmctld_that_never_became_ready_moves_too(broken: dict[str, Any]) -
 
 
 @pytest.mark.parametrize(
-    ("slurmdbd", "words", "moves"),
+    ("slurmdbd", "words", "is_updated"),
     [
         ({"current": False}, "", False),
         ({"current": False}, "Access denied", False),
@@ -67,10 +67,10 @@ def test_a_slurmctld_that_never_became_ready_moves_too(broken: dict[str, Any]) -
     ids=["old", "old and broken", "starting", "broken", "ready"],
 )
 def test_slurmctld_never_moves_before_slurmdbd_and_waits_for_no_broken_one(
-    slurmdbd: dict[str, Any], words: str, moves: bool
+    slurmdbd: dict[str, Any], words: str, is_updated: bool
 ) -> None:
     seen = cluster({"revision": OLD}, slurmdbd, accounting_words=words)
-    assert isinstance(daemons.controller(seen), DeletePod) is moves
+    assert isinstance(daemons.controller(seen), DeletePod) is is_updated
     without = dataclasses.replace(seen, workloads={k: v for k, v in seen.workloads.items() if k != "slurm-accounting"})
     assert isinstance(daemons.controller(without), DeletePod)
 
@@ -84,10 +84,14 @@ def test_slurmctld_does_not_move_while_an_up_is_under_way_or_its_pod_ends() -> N
 def test_until_slurmctld_has_moved_the_cluster_is_not_as_declared_and_no_worker_moves(pod: dict[str, Any]) -> None:
     seen = cluster(pod)
     found = status.cluster(seen, {}, Findings(), status.Counts(0, 0))
-    assert [each.reason for each in found.blocking] == [each.reason for each in found.moving] == ["ControllerUpdating"]
-    assert "slurm-controller moves first" in daemons.holds_workers(seen, RUNNING)
+    assert (
+        [each.reason for each in found.blocking]
+        == [each.reason for each in found.progressing]
+        == ["ControllerUpdating"]
+    )
+    assert "slurm-controller is updated first" in daemons.holds_workers(seen, RUNNING)
     waiting = status.cluster(cluster(pod, {"ready": 0}), {}, Findings(), status.Counts(0, 0))
-    assert waiting.blocking[0].message == "slurmctld moves to its current template: slurm-accounting comes first"
+    assert waiting.blocking[0].message == "slurmctld is updated to its current template: slurm-accounting comes first"
 
 
 def test_workers_wait_for_the_end_of_an_up() -> None:

@@ -17,7 +17,7 @@ from components.control import operator as program
 from components.kubernetes import manifest
 from contract import names
 from devcluster.apiserver.control_plane import free_ports
-from tests.operator import fake_slurmrestd
+from tests.operator import fake_dry_run, fake_slurmrestd
 from tests.operator.fake_workloads import FakeWorkloads
 from tests.operator.world import KEY, Admin, World, kubeconfig_of_role, operator, until
 
@@ -91,8 +91,8 @@ def port() -> int:
 @contextlib.contextmanager
 def served(admin: Admin, folder: Path, port: int) -> Iterator[World]:
     """A declared cluster in a namespace of its own, another each time, and its operator."""
-    with fake_slurmrestd.running(KEY) as slurm:
-        found = World(admin, f"healing-{next(_NUMBERS)}", slurm.slurm, slurm.url)
+    with fake_slurmrestd.running(KEY) as slurm, fake_dry_run.running() as dry_run_url:
+        found = World(admin, f"healing-{next(_NUMBERS)}", slurm.slurm, slurm.url, dry_run_url)
         kubeconfig = kubeconfig_of_role(found, folder, HELD)
         with FakeWorkloads(found):
             begin(found, "r1")

@@ -23,62 +23,63 @@ NODE = "cpu-0"
 NOTE = f"{reasons.NODE}m is not ready"
 Meanwhile = Callable[[FakeSlurm], None]
 
-MOVES: dict[str, actions.Action] = {
+ACTIONS: dict[str, actions.Action] = {
     "drain": actions.Drain(NODE),
     "undrain": actions.Undrain(NODE),
     "keep out": actions.DrainDown(NODE),
     "take jobs": actions.RequeueJobs(NODE),
     "comment": actions.Comment(NODE, NOTE),
+    "update node": actions.UpdateNode(NODE, ("cpu", "avx512"), 7),
     "delete record": actions.DeleteRecord(NODE),
 }
 UNFIT = "pulumi-slurm:health gpus: 3 of 4 GPUs answer"
 REPAIR = "pulumi-slurm:repair health gpus: 3 of 4 GPUs answer"
 
 
-def prepare(slurm: FakeSlurm, move: actions.Action) -> None:
-    """The node as it was when the move was decided."""
+def prepare(slurm: FakeSlurm, action: actions.Action) -> None:
+    """Set the node as it was when the action was decided."""
     slurm.register(NODE)
-    if isinstance(move, actions.DrainDown):
+    if isinstance(action, actions.DrainDown):
         slurm.take_down(NODE, "bad DIMM", "root")
-    if isinstance(move, actions.Undrain | actions.RequeueJobs | actions.DeleteRecord):
+    if isinstance(action, actions.Undrain | actions.RequeueJobs | actions.DeleteRecord):
         slurm.drain(NODE, reasons.SCALE_IN, names.SLURM_USER)
-    if isinstance(move, actions.RequeueJobs):
+    if isinstance(action, actions.RequeueJobs):
         slurm.run_job(NODE)
         slurm.nodes[NODE]["state"].append("DRAIN")
 
 
 @pytest.fixture
-def carry_out(slurm: FakeSlurmrestd, tmp_path: Path) -> Callable[[actions.Action, int], str]:
+def perform(slurm: FakeSlurmrestd, tmp_path: Path) -> Callable[[actions.Action, int], str]:
     key = tmp_path / "jwt.key"
     key.write_bytes(KEY)
 
-    async def moved(move: actions.Action, checks: int) -> str:
+    async def moved(action: actions.Action, checks: int) -> str:
         rest = slurmrestd.SlurmRest(slurm.url, key)
         try:
-            return await execute.Executor(cast(KubernetesApi, None), LeaseFor(checks)).move(rest, move)
+            return await execute.Executor(cast(KubernetesApi, None), LeaseFor(checks)).perform(rest, action)
         finally:
             await rest.close()
 
-    return lambda move, checks: asyncio.run(moved(move, checks))
+    return lambda action, checks: asyncio.run(moved(action, checks))
 
 
-@pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
+@pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)
 def test_what_was_decided_is_done_while_nothing_has_changed(
-    slurm: FakeSlurmrestd, carry_out: Callable[[actions.Action, int], str], move: actions.Action
+    slurm: FakeSlurmrestd, perform: Callable[[actions.Action, int], str], action: actions.Action
 ) -> None:
-    prepare(slurm.slurm, move)
-    assert NODE in carry_out(move, 9)
+    prepare(slurm.slurm, action)
+    assert NODE in perform(action, 9)
     assert len(slurm.slurm.changes()) == 1
 
 
 @pytest.mark.parametrize("checks", [0, 1])
-@pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
+@pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)
 def test_nothing_is_done_once_the_lease_is_lost_even_between_the_look_and_the_change(
-    slurm: FakeSlurmrestd, carry_out: Callable[[actions.Action, int], str], move: actions.Action, checks: int
+    slurm: FakeSlurmrestd, perform: Callable[[actions.Action, int], str], action: actions.Action, checks: int
 ) -> None:
-    prepare(slurm.slurm, move)
+    prepare(slurm.slurm, action)
     with pytest.raises(lease.NotLeading):
-        carry_out(move, checks)
+        perform(action, checks)
     assert slurm.slurm.changes() == []
 
 
@@ -106,12 +107,16 @@ def undrained(slurm: FakeSlurm) -> None:
     slurm.nodes[NODE].update({"state": ["IDLE"], "reason": "", "reason_set_by_user": ""})
 
 
+def updated(slurm: FakeSlurm) -> None:
+    slurm.nodes[NODE].update(features=["avx512", "cpu"], weight=7)
+
+
 def commented(slurm: FakeSlurm) -> None:
     slurm.nodes[NODE]["comment"] = "a fan is broken"
 
 
 @pytest.mark.parametrize(
-    ("move", "meanwhile"),
+    ("action", "meanwhile"),
     [
         ("drain", by_somebody),
         ("drain", failing),
@@ -133,35 +138,37 @@ def commented(slurm: FakeSlurm) -> None:
         ("delete record", undrained),
         ("comment", commented),
         ("comment", gone),
+        ("update node", updated),
+        ("update node", gone),
     ],
 )
 def test_what_somebody_else_has_done_meanwhile_stays(
-    slurm: FakeSlurmrestd, carry_out: Callable[[actions.Action, int], str], move: str, meanwhile: Meanwhile
+    slurm: FakeSlurmrestd, perform: Callable[[actions.Action, int], str], action: str, meanwhile: Meanwhile
 ) -> None:
-    prepare(slurm.slurm, MOVES[move])
+    prepare(slurm.slurm, ACTIONS[action])
     meanwhile(slurm.slurm)
-    assert carry_out(MOVES[move], 9) == ""
+    assert perform(ACTIONS[action], 9) == ""
     assert slurm.slurm.changes() == []
 
 
 @pytest.mark.parametrize(("behind", "taken"), [(0, True), (3600, False)])
 def test_jobs_are_taken_by_the_clock_that_set_the_drains_time(
-    slurm: FakeSlurmrestd, carry_out: Callable[[actions.Action, int], str], behind: int, taken: bool
+    slurm: FakeSlurmrestd, perform: Callable[[actions.Action, int], str], behind: int, taken: bool
 ) -> None:
-    move = actions.RequeueJobs(NODE, 600)
-    prepare(slurm.slurm, move)
+    action = actions.RequeueJobs(NODE, 600)
+    prepare(slurm.slurm, action)
     drained = int(time.time()) - behind - (900 if taken else 60)
     slurm.slurm.nodes[NODE]["reason_changed_at"] = {"set": True, "infinite": False, "number": drained}
     slurm.slurm.behind = behind
-    assert bool(carry_out(move, 9)) is taken
+    assert bool(perform(action, 9)) is taken
     assert bool(slurm.slurm.changes()) is taken
 
 
 def test_a_node_that_a_person_set_down_is_drained_in_his_name(
-    slurm: FakeSlurmrestd, carry_out: Callable[[actions.Action, int], str]
+    slurm: FakeSlurmrestd, perform: Callable[[actions.Action, int], str]
 ) -> None:
-    prepare(slurm.slurm, MOVES["keep out"])
-    assert carry_out(MOVES["keep out"], 9) == f"drained {NODE} under the reason of root, who set it DOWN: bad DIMM"
+    prepare(slurm.slurm, ACTIONS["keep out"])
+    assert perform(ACTIONS["keep out"], 9) == f"drained {NODE} under the reason of root, who set it DOWN: bad DIMM"
     record = slurm.slurm.nodes[NODE]
     assert (record["reason"], record["reason_set_by_user"]) == ("bad DIMM", "root")
     assert {"DOWN", "DRAIN"} <= {*record["state"]}
@@ -175,7 +182,7 @@ def at_work(slurm: FakeSlurm) -> None:
 @pytest.mark.parametrize("purpose", [actions.Purpose.UPDATE, actions.Purpose.ANEW])
 def test_a_pod_stays_whose_node_is_no_longer_idle_under_the_same_drain(
     slurm: FakeSlurmrestd,
-    carry_out: Callable[[actions.Action, int], str],
+    perform: Callable[[actions.Action, int], str],
     purpose: actions.Purpose,
     meanwhile: Meanwhile,
 ) -> None:
@@ -184,7 +191,7 @@ def test_a_pod_stays_whose_node_is_no_longer_idle_under_the_same_drain(
     slurm.slurm.drain(NODE, reason, names.SLURM_USER)
     meanwhile(slurm.slurm)
     # There is no API server here, so that a deletion would fail.
-    assert carry_out(actions.DeletePod(NODE, "7", purpose, why), 9) == ""
+    assert perform(actions.DeletePod(NODE, "7", purpose, why), 9) == ""
 
 
 @pytest.mark.parametrize(
@@ -199,27 +206,27 @@ def test_a_pod_stays_whose_node_is_no_longer_idle_under_the_same_drain(
     ],
 )
 def test_a_repair_asks_who_wrote_the_drain_and_not_only_what_it_says(
-    slurm: FakeSlurmrestd, carry_out: Callable[[actions.Action, int], str], reason: str, by: str
+    slurm: FakeSlurmrestd, perform: Callable[[actions.Action, int], str], reason: str, by: str
 ) -> None:
     slurm.slurm.register(NODE)
     slurm.slurm.drain(NODE, reason, by)
     why = NOTE if reason == NOTE else UNFIT
-    assert carry_out(actions.DeletePod(NODE, "7", actions.Purpose.ANEW, why), 9) == ""
+    assert perform(actions.DeletePod(NODE, "7", actions.Purpose.ANEW, why), 9) == ""
 
 
 def test_a_drain_for_a_repair_takes_the_nodes_own_over_and_writes_over_nothing_else(
-    slurm: FakeSlurmrestd, carry_out: Callable[[actions.Action, int], str]
+    slurm: FakeSlurmrestd, perform: Callable[[actions.Action, int], str]
 ) -> None:
     slurm.slurm.register(NODE)
-    assert carry_out(actions.Drain(NODE, REPAIR), 9) == "", "it recovered"
+    assert perform(actions.Drain(NODE, REPAIR), 9) == "", "it recovered"
     for reason, by in (("bad disk", "alice"), (UNFIT, "alice"), (f"{UNFIT}, or 2", "root"), (reasons.UPDATE, "slurm")):
         slurm.slurm.drain(NODE, reason, by)
-        assert carry_out(actions.Drain(NODE, REPAIR), 9) == ""
+        assert perform(actions.Drain(NODE, REPAIR), 9) == ""
     slurm.slurm.drain(NODE, UNFIT, "root")
-    assert carry_out(actions.Drain(NODE, REPAIR), 9) == f"drained {NODE}: repair health gpus: 3 of 4 GPUs answer"
+    assert perform(actions.Drain(NODE, REPAIR), 9) == f"drained {NODE}: repair health gpus: 3 of 4 GPUs answer"
     record = slurm.slurm.nodes[NODE]
     assert (record["reason"], record["reason_set_by_user"]) == (REPAIR, names.SLURM_USER)
-    assert carry_out(actions.Undrain(NODE), 9) == f"undrained {NODE}: its pod is ready again"
+    assert perform(actions.Undrain(NODE), 9) == f"undrained {NODE}: its pod is ready again"
 
 
 class Cordoning(KubernetesApi):
@@ -257,7 +264,7 @@ def test_a_node_is_looked_at_again_once_its_machine_is_cordoned(
         rest = slurmrestd.SlurmRest(slurm.url, key)
         try:
             decided = actions.DeletePod(NODE, "7", actions.Purpose.ELSEWHERE, UNFIT, cordon="k8s-0")
-            return await execute.Executor(api, LeaseFor(9)).move(rest, decided)
+            return await execute.Executor(api, LeaseFor(9)).perform(rest, decided)
         finally:
             await rest.close()
 
@@ -289,14 +296,14 @@ def unfit_again(slurm: FakeSlurm) -> None:
 
 @pytest.mark.parametrize("meanwhile", [recovered, unfit_again, at_work, gone])
 @pytest.mark.parametrize(
-    ("move", "kind"),
+    ("action", "kind"),
     [
         (actions.SetReplicas("cpu", 0, 1, "7", (NODE,)), "statefulsets"),
         (actions.SetEvictable(NODE, "7", evictable=True), "pods"),
     ],
 )
 def test_a_node_that_is_let_go_is_looked_at_once_more(
-    slurm: FakeSlurmrestd, tmp_path: Path, move: actions.Action, kind: str, meanwhile: Meanwhile
+    slurm: FakeSlurmrestd, tmp_path: Path, action: actions.Action, kind: str, meanwhile: Meanwhile
 ) -> None:
     api, key = NoServer(), tmp_path / "jwt.key"
     key.write_bytes(KEY)
@@ -304,7 +311,7 @@ def test_a_node_that_is_let_go_is_looked_at_once_more(
     async def work() -> None:
         rest = slurmrestd.SlurmRest(slurm.url, key)
         try:
-            await execute.Executor(api, LeaseFor(9)).move(rest, move)
+            await execute.Executor(api, LeaseFor(9)).perform(rest, action)
         finally:
             await rest.close()
 
@@ -359,7 +366,7 @@ def test_a_set_whose_status_changes_all_the_time_gets_its_size_and_one_that_anot
             await rest.close()
 
     async def done(rest: slurmrestd.SlurmRest) -> str:
-        await execute.Executor(api, LeaseFor(9)).move(rest, actions.SetReplicas("cpu", 2, 1, "7"))
+        await execute.Executor(api, LeaseFor(9)).perform(rest, actions.SetReplicas("cpu", 2, 1, "7"))
         return ""
 
     failed = asyncio.run(tried())
@@ -380,11 +387,11 @@ class Pods(KubernetesApi):
         return True
 
 
-def deleted(slurm: FakeSlurmrestd, key: Path, move: actions.DeletePod, then: Callable[[], None]) -> None:
+def deleted(slurm: FakeSlurmrestd, key: Path, action: actions.DeletePod, then: Callable[[], None]) -> None:
     async def work() -> None:
         rest = slurmrestd.SlurmRest(slurm.url, key)
         try:
-            await execute.Executor(Pods(then), LeaseFor(9)).move(rest, move)
+            await execute.Executor(Pods(then), LeaseFor(9)).perform(rest, action)
         finally:
             await rest.close()
 
@@ -421,15 +428,15 @@ def test_only_another_size_takes_the_record_along_and_never_that_of_the_next_slu
 ) -> None:
     slurm.slurm.register(NODE)
     slurm.slurm.drain(NODE, reasons.UPDATE, names.SLURM_USER)
-    move = actions.DeletePod(NODE, "7", actions.Purpose.UPDATE, "why", forget=forget)
-    deleted(slurm, tmp_path / "jwt.key", move, lambda: meanwhile(slurm.slurm))
+    action = actions.DeletePod(NODE, "7", actions.Purpose.UPDATE, "why", forget=forget)
+    deleted(slurm, tmp_path / "jwt.key", action, lambda: meanwhile(slurm.slurm))
     assert (NODE in slurm.slurm.nodes) == stays
 
 
 def test_a_pod_stays_whose_repair_was_for_a_node_that_slurm_no_longer_tells_of(
-    carry_out: Callable[[actions.Action, int], str],
+    perform: Callable[[actions.Action, int], str],
 ) -> None:
-    assert carry_out(actions.DeletePod(NODE, "7", actions.Purpose.ANEW, UNFIT), 9) == ""
+    assert perform(actions.DeletePod(NODE, "7", actions.Purpose.ANEW, UNFIT), 9) == ""
 
 
 @pytest.mark.parametrize(
@@ -462,7 +469,7 @@ def test_a_pod_stays_whose_repair_was_for_a_node_that_slurm_no_longer_tells_of(
 )
 def test_a_drain_of_ours_and_an_unfit_nodes_own_may_get_another_reason_of_ours(
     slurm: FakeSlurmrestd,
-    carry_out: Callable[[actions.Action, int], str],
+    perform: Callable[[actions.Action, int], str],
     reason: str,
     user: str,
     wanted: str,
@@ -470,5 +477,5 @@ def test_a_drain_of_ours_and_an_unfit_nodes_own_may_get_another_reason_of_ours(
 ) -> None:
     slurm.slurm.register(NODE)
     slurm.slurm.drain(NODE, reason, user)
-    assert bool(carry_out(actions.Drain(NODE, wanted), 9)) is becomes
+    assert bool(perform(actions.Drain(NODE, wanted), 9)) is becomes
     assert slurm.slurm.nodes[NODE]["reason"] == (wanted if becomes else reason)

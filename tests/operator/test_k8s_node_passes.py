@@ -33,7 +33,7 @@ class K8sNodes:
             self.add(pod)
 
     def add(self, pod: str) -> None:
-        """Give a pod a machine of its own."""
+        """Give a pod a Kubernetes node of its own."""
         world, name = self.world, f"{self.world.namespace}-{pod}"
         self.names[pod] = name
         world.admin.call("POST", NODES, {"metadata": {"name": name}})
@@ -45,7 +45,7 @@ class K8sNodes:
         world.patch("pods", pod, {"status": {"phase": "Running"}}, "status")
 
     def change(self, pod: str, change: dict[str, Any], subresource: str = "") -> None:
-        """Merge a change into the machine of a pod."""
+        """Merge a change into the Kubernetes node of a pod."""
         path = f"{NODES}/{self.names[pod]}{subresource}"
         headers = {"Content-Type": "application/merge-patch+json"}
         self.world.admin.call("PATCH", path, change, headers=headers)
@@ -180,7 +180,7 @@ def test_a_dry_run_tells_and_many_machines_that_are_away_at_once_open_the_breake
     assert reason(world, "cpu-1") == ""
     k8s_nodes.status("cpu-0", "Unknown")
     told = wait("Degraded", "True", "BreakerOpen")
-    assert "the machines of 2 of 2 pods are not ready at once; nothing is done" in told["message"]
+    assert "the Kubernetes nodes of 2 of 2 pods are not ready at once; nothing is done" in told["message"]
     world.patch("nodesets", "cpu", {"spec": {"reactions": {"dryRun": False}}})
     k8s_nodes.status("cpu-0", "True")
     until(lambda: reason(world, "cpu-1") == f"pulumi-slurm:node {name} is not ready", "one alone is drained")
@@ -209,7 +209,7 @@ def test_a_machine_that_stays_away_is_left_when_its_job_has_ended_and_marked_wit
     assert ("pulumi-slurm.dev/unfit", "cpu-1", "NoSchedule") in taints
     assert marked["metadata"]["annotations"]["pulumi-slurm.dev/unfit"] == f"cpu-1: {cause}"
     assert [each["node"] for each in world.get("nodesets", "cpu")["status"]["restarts"]] == ["cpu-1"]
-    # Nobody but who fences the machine ends the pod; here that is the test.
+    # Only a person who fences the Kubernetes node ends the pod; here that is the test.
     assert world.uid("pods", "cpu-1") == before
     world.admin.call("DELETE", world.path("pods", "cpu-1"), {"gracePeriodSeconds": 0})
     until(lambda: world.uid("pods", "cpu-1") not in ("", before), "a new pod")
@@ -242,7 +242,7 @@ def test_only_the_pod_that_was_seen_is_protected_from_eviction_again(cluster: Wo
         return [each.reason for each in failed]
 
     async def silent(acting: execute.Executor, decided: actions.SetEvictable) -> str:
-        await acting.move(cast(SlurmRest, None), decided)
+        await acting.perform(cast(SlurmRest, None), decided)
         return ""
 
     assert asyncio.run(protect("another")) == [execute.CONFLICT]

@@ -12,7 +12,7 @@ from slurm_operator.actions import Action, Comment, Drain, SetEvictable, Undrain
 from slurm_operator.decide.node_sets import k8s_nodes, undrain
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Severity
-from slurm_operator.state import Evidence, K8sNode, Pod, Restart, SlurmJob, SlurmNode, Taint, Toleration
+from slurm_operator.state import FullListing, K8sNode, Pod, Restart, SlurmJob, SlurmNode, Taint, Toleration
 
 from contract.policies import ReactionPolicy
 from tests.operator.sets import changed, node_set
@@ -30,7 +30,7 @@ def tainted(key: str, effect: str = "NoSchedule", value: str = "") -> K8sNode:
 
 
 def state(k8s_node: K8sNode | None = CORDONED, /, size: int = 3, known: bool = True, **changes: object) -> NodeSetState:
-    """A set of pods, each on a machine of its own, of which that of cpu-1 is `machine`; None: it is gone."""
+    """Return a set of pods, each on a Kubernetes node of its own; cpu-1's is `k8s_node`, None if that is gone."""
     pods = {
         f"cpu-{n}": pod(f"cpu-{n}", k8s_node=f"k8s-{n}", created=LONG_AGO, uid="7", revision="now") for n in range(size)
     }
@@ -49,12 +49,12 @@ def decide(size: NodeSetState, seen: SlurmNode | None, *jobs: SlurmJob) -> list[
     listing = {name: node(name) for name in size.pods} | ({seen.name: seen} if seen else {})
     if seen is None:
         del listing["cpu-1"]
-    return [each for each in moves(size, listing, jobs) if not isinstance(each, Comment)]
+    return [each for each in actions(size, listing, jobs) if not isinstance(each, Comment)]
 
 
-def moves(size: NodeSetState, listing: dict[str, SlurmNode], jobs: tuple[SlurmJob, ...] = ()) -> list[Action]:
-    seen = size.seen(listing, Evidence(listing, jobs))
-    return [*undrain.moves(seen), *k8s_nodes.moves(seen)]
+def actions(size: NodeSetState, listing: dict[str, SlurmNode], jobs: tuple[SlurmJob, ...] = ()) -> list[Action]:
+    seen = size.seen(listing, FullListing(listing, jobs))
+    return [*undrain.actions(seen), *k8s_nodes.actions(seen)]
 
 
 def drain(words: str) -> list[object]:
@@ -136,10 +136,10 @@ def test_a_node_that_is_unfit_when_its_machine_is_well_again_may_say_so_and_take
     assert decide(leaving, mine) == []
     for size in (state(CORDONED, ready=False), state(AWAY, ready=False), state(WELL, ready=False, evictable=True)):
         leaves_no_more = dataclasses.replace(mine, reason="pulumi-slurm:scale-in")
-        assert undrain.moves(size.seen({"cpu-1": leaves_no_more})) == []
+        assert undrain.actions(size.seen({"cpu-1": leaves_no_more})) == []
     as_new = {"cpu-1": dataclasses.replace(mine, reason="pulumi-slurm:new")}
-    assert k8s_nodes.moves(state(AWAY, ready=False).seen(as_new))[1:] == drain("k8s-1 is not ready")
-    assert k8s_nodes.moves(state(WELL, ready=False).seen(as_new)) == []
+    assert k8s_nodes.actions(state(AWAY, ready=False).seen(as_new))[1:] == drain("k8s-1 is not ready")
+    assert k8s_nodes.actions(state(WELL, ready=False).seen(as_new)) == []
 
 
 def test_a_pod_may_be_evicted_when_its_node_is_drained_and_strictly_idle() -> None:
@@ -165,11 +165,11 @@ def test_no_pod_with_work_may_be_evicted(seen: SlurmNode | None, jobs: list[Slur
 
 def test_without_full_listings_no_pod_may_be_evicted_and_they_are_asked_for_once() -> None:
     listing = {"cpu-1": drained()}
-    assert k8s_nodes.moves(state().seen(listing)) == []
-    assert k8s_nodes.needs_evidence(state().seen(listing))
-    assert not k8s_nodes.needs_evidence(state().seen({"cpu-1": drained(1)}))
-    assert not k8s_nodes.needs_evidence(state(evictable=True).seen(listing))
-    assert not k8s_nodes.needs_evidence(state(WELL).seen(listing))
+    assert k8s_nodes.actions(state().seen(listing)) == []
+    assert k8s_nodes.needs_full_listing(state().seen(listing))
+    assert not k8s_nodes.needs_full_listing(state().seen({"cpu-1": drained(1)}))
+    assert not k8s_nodes.needs_full_listing(state(evictable=True).seen(listing))
+    assert not k8s_nodes.needs_full_listing(state(WELL).seen(listing))
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_pod_that_stays_after_all_is_protected_again(size: NodeSetState, seen:
 def test_a_node_is_given_back_only_where_its_pod_stays(size: NodeSetState, give_back: bool, reason: str) -> None:
     listing = {"cpu-1": drained(reason=f"pulumi-slurm:{reason}", reason_user="slurm")}
     assert [each.name for each in undrain.without_cause(size.seen(listing))] == ["cpu-1"]
-    assert undrain.moves(size.seen(listing)) == [Undrain("cpu-1")] * give_back
+    assert undrain.actions(size.seen(listing)) == [Undrain("cpu-1")] * give_back
 
 
 @pytest.mark.parametrize(
@@ -244,14 +244,14 @@ def test_a_pod_that_ends_under_its_jobs_takes_no_more() -> None:
 def test_a_machine_that_is_away_is_noted_at_once_and_the_note_goes_with_the_cause() -> None:
     just_now = K8sNode(away_since=NOW)
     note = "pulumi-slurm:node k8s-1 is not ready"
-    assert moves(state(just_now), {"cpu-1": node("cpu-1")}) == [Comment("cpu-1", note)]
+    assert actions(state(just_now), {"cpu-1": node("cpu-1")}) == [Comment("cpu-1", note)]
     noted = dataclasses.replace(node("cpu-1"), comment=note)
-    assert moves(state(just_now), {"cpu-1": noted}) == []
-    assert moves(state(WELL), {"cpu-1": noted}) == [Comment("cpu-1", "")]
-    assert moves(state(WELL, known=False), {"cpu-1": noted}) == []
+    assert actions(state(just_now), {"cpu-1": noted}) == []
+    assert actions(state(WELL), {"cpu-1": noted}) == [Comment("cpu-1", "")]
+    assert actions(state(WELL, known=False), {"cpu-1": noted}) == []
     theirs = dataclasses.replace(node("cpu-1"), comment="lent to Bob")
-    assert moves(state(just_now), {"cpu-1": theirs}) == []
-    assert moves(state(WELL), {"cpu-1": theirs}) == []
+    assert actions(state(just_now), {"cpu-1": theirs}) == []
+    assert actions(state(WELL), {"cpu-1": theirs}) == []
 
 
 def test_machines_that_go_away_together_open_the_breaker_and_nothing_is_drained() -> None:
@@ -289,13 +289,13 @@ def test_a_pod_that_cannot_end_since_its_machine_is_away_asks_for_fencing_whatev
     assert told.reason == "AwaitsFencing"
     assert "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute" in told.message
     for size in (state(AWAY), state(WELL, terminating=True), state(K8sNode(away_since=NOW), terminating=True)):
-        assert k8s_nodes.held(size.seen(mine)) == [], "it does not end, it may end, its machine may come back"
+        assert k8s_nodes.held(size.seen(mine)) == [], "it does not end, it may end, its Kubernetes node may come back"
 
 
 def test_a_machine_that_waits_for_jobs_is_told() -> None:
     (told,) = k8s_nodes.findings(state().seen({"cpu-1": drained(1)}))
     assert told.message == "k8s-1 is cordoned: cpu-1 may leave when its jobs have ended"
-    assert told.severity is Severity.MOVING
+    assert told.severity is Severity.PROGRESSING
     assert k8s_nodes.held(state().seen({"cpu-1": drained(1)})) == []
     runs = dataclasses.replace(job(7, "RUNNING", "cpu-1"), ends=NOW)
     (told,) = k8s_nodes.findings(state().seen({"cpu-1": drained(1)}, jobs=(runs, job(8, "RUNNING", "cpu-0"))))

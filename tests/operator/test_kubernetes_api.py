@@ -114,5 +114,5 @@ def test_of_a_pod_that_is_gone_already_no_deletion_is_told(monkeypatch: pytest.M
         "slurm-controller-0", "7", actions.Purpose.CONTROLLER, "a new one has the current template"
     )
     acting = LeaseFor(9)
-    done = call("http://127.0.0.1:9", lambda api: execute.Executor(api, acting).move(cast(SlurmRest, None), decided))
+    done = call("http://127.0.0.1:9", lambda api: execute.Executor(api, acting).perform(cast(SlurmRest, None), decided))
     assert asyncio.run(done) == ""

@@ -6,15 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from slurm_operator import observe, state
+from slurm_operator.clients import slurmrestd_answers
 from slurm_operator.state import Facts
 
+from components import slurm_cluster
 from components.config import parse
 from components.config.nodes.node_sets import Removal, Update
 from components.config.nodes.policy import Policy
 from components.config.nodes.reactions import Reactions
+from components.config.values import node_options
 from components.slurm import node_set
 from contract import reasons
-from tests.unit.samples import SMALL, changed
+from tests.unit.samples import changed
 
 REPOSITORY = Path(__file__).parents[2]
 POLICIES: dict[str, type[Policy]] = {"removal": Removal, "update": Update, "reactions": Reactions}
@@ -55,14 +58,32 @@ def test_the_operator_reads_every_key_of_a_policy() -> None:
 
 
 def test_the_size_of_nodes_is_read_from_the_programs_template() -> None:
-    config = parse(changed("nodeSets.0.gpus", {"type": "h100", "perNode": 8}, SMALL))
+    options = {"MemSpecLimit": 64, "Sockets": 1}
+    with_options = changed("nodeSets.0.options", options, changed("nodeSets.0.weight", 7))
+    config = parse(changed("nodeSets.0.gpus", {"type": "h100", "perNode": 8}, with_options))
     declared = [each.body for each in node_set.manifests(config, config.node_sets[0])]
     stateful_set = next(each for each in declared if each["kind"] == "StatefulSet")
     body = {**stateful_set, "metadata": {**stateful_set["metadata"], "resourceVersion": "1"}}
     said = config.node_sets[0]
-    expected = Facts(said.resources.cpu, said.job_memory_mib, said.gres or "")
+    expected = Facts(said.resources.cpu, said.job_memory_mib, said.gres or "", tuple(options.items()))
     assert observe.workload(body).facts == expected
+    assert observe.workload(body).weights == (7, said.weight_bucket)
     assert expected.gres == "gpu:h100:8"
+
+
+def test_the_operator_knows_each_option_of_a_nodes_record() -> None:
+    shown = slurmrestd_answers.Node(
+        name="cpu-0", state=("IDLE",), reason="", reason_set_by_user="", alloc_cpus=0
+    ).options
+    assert shown.keys() == {*node_options.ALLOWED}
+
+
+def test_the_operator_reads_the_features_of_a_node_set() -> None:
+    raw = changed("nodeSets.0.features", ["avx512"], changed("nodeSets.0.featureLabels", ["zone"]))
+    config = parse(raw)
+    read = observe.node_set(slurm_cluster.node_set_resource(config, config.node_sets[0]))
+    assert (read.features, read.feature_labels) == (("avx512",), ("zone",))
+    assert observed().features is None
 
 
 def pins(path: Path) -> set[str]:

@@ -28,10 +28,10 @@ def told(*pods: Pod, k8s_nodes: dict[str, K8sNode] | None, blind: bool = False) 
 @pytest.mark.parametrize(
     ("component", "daemon", "waits"),
     [
-        ("controller", "slurmctld", "Kubernetes starts no other pod until it knows that this machine is off"),
-        ("accounting", "slurmdbd", "Kubernetes starts no other pod until it knows that this machine is off"),
-        ("database", "MariaDB", "Kubernetes starts no other pod until it knows that this machine is off"),
-        ("login", "a login node", "Kubernetes starts no other pod until it knows that this machine is off"),
+        ("controller", "slurmctld", "Kubernetes starts no other pod until it knows that this one is off"),
+        ("accounting", "slurmdbd", "Kubernetes starts no other pod until it knows that this one is off"),
+        ("database", "MariaDB", "Kubernetes starts no other pod until it knows that this one is off"),
+        ("login", "a login node", "Kubernetes starts no other pod until it knows that this one is off"),
         ("rest", "slurmrestd", "Kubernetes starts another pod after 5 minutes"),
         ("operator", "the operator", "Kubernetes starts another pod after 5 minutes"),
     ],

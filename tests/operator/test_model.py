@@ -33,7 +33,7 @@ from slurm_operator import execute
 from slurm_operator.actions import Action, DeletePod, Drain, Purpose
 from slurm_operator.clients import lease
 from slurm_operator.clients.kubernetes import KubernetesError
-from slurm_operator.decide.node_sets import evidence, remediate
+from slurm_operator.decide.node_sets import full_listing, remediate
 from slurm_operator.decide.node_sets.node_set import decide
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
@@ -69,7 +69,7 @@ WINDOWS: dict[str, tuple[datetime.timedelta | None, bool]] = {
     "next week": (-OPEN, True),
     "past": (-OPEN, False),
 }
-"""When a window opens, from now on, and whether it does each week."""
+"""By name: time from now until a window opens, and if it opens each week."""
 REACTIONS = ReactionPolicy(restart=True, after_seconds=60, attempts=2, at_once=1, per_hour=2, breaker_percent=60)
 
 
@@ -317,7 +317,7 @@ class Model(stateful.RuleBasedStateMachine):
         self.cluster.pods[name].memory = self.cluster.records[name].memory = self.cluster.memory
         self.the_operator_passes()
         words = self.cluster.records[name].reason
-        assert words.startswith(reasons.NODE), f"{name} never leaves its machine, for its drain says {words}"
+        assert words.startswith(reasons.NODE), f"{name} never leaves its Kubernetes node, for its drain says {words}"
 
     # What the operator does, with faults.
 
@@ -365,9 +365,9 @@ class Model(stateful.RuleBasedStateMachine):
         cluster = self.cluster
         state = dataclasses.replace(cluster.state(), hold=self.hold)
         listing, found = cluster.listing(lost or set()), None
-        if evidence.is_needed(state.seen(listing)):
+        if full_listing.is_needed(state.seen(listing)):
             full = cluster.listing(lost_later or set())
-            found = evidence.build(full, cluster.job_listing(), counts_memory=True, named=cluster.named())
+            found = full_listing.build(full, cluster.job_listing(), counts_memory=True, named=cluster.named())
             assert found
             listing = {**slurm_nodes.with_jobs(listing, found.jobs)}
         decision = decide(state.seen(listing, found))
@@ -386,15 +386,15 @@ class Model(stateful.RuleBasedStateMachine):
         meanwhile()
         ours = LeaseFor(checks)
         try:
-            for decided in decision.moves:
-                self.carry_out(decided, ours, state)
+            for decided in decision.actions:
+                self.perform(decided, ours, state)
             ours.check()
             cluster.restarts, cluster.updating = plan.restarts, decision.updating
         except (lease.NotLeading, KubernetesError):
             pass  # The next pass decides anew.
         cluster.now += datetime.timedelta(seconds=2)
 
-    def carry_out(self, decided: Action, ours: lease.Lease, state: NodeSetState) -> None:
+    def perform(self, decided: Action, ours: lease.Lease, state: NodeSetState) -> None:
         if isinstance(decided, DeletePod) and decided.purpose in (Purpose.ANEW, Purpose.ELSEWHERE):
             replaces = decided.purpose is Purpose.ELSEWHERE
             noted = [each for each in self.cluster.restarts if each.node == decided.pod]
@@ -406,7 +406,7 @@ class Model(stateful.RuleBasedStateMachine):
         if isinstance(decided, DeletePod) and decided.purpose is Purpose.UPDATE:
             self.no_record_promises_more_than_a_deep_queue_lets_go(decided.pod)
         worked, taken = self.cluster.working(), self.taken | self.cluster.updating
-        done = finished(execute.Executor(self.api, ours).move(self.rest, decided))
+        done = finished(execute.Executor(self.api, ours).perform(self.rest, decided))
         if done and isinstance(decided, Drain) and decided.reason == reasons.UPDATE:
             pod = self.cluster.pods.get(decided.node)
             self.taken |= {decided.node} if pod and pod.k8s_node else set()
@@ -436,16 +436,16 @@ class Model(stateful.RuleBasedStateMachine):
         self.taken &= {*self.cluster.members()} - {*self.cluster.working()} - self.cluster.foreign.keys()
 
     def the_ladder_is_climbed(self, noted: Restart, restarts: tuple[Restart, ...]) -> None:
-        """Restarts first, so many as the policy has; then one other machine; then nothing for the rest of a day."""
+        """Restarts first, as many as the policy has; then one other Kubernetes node; then nothing for a day."""
         policy = self.cluster.reactions
         # What was done, whatever the operator remembers of it.
         day = [each for each in self.done if each.node == noted.node and noted.at - each.at < DAY]
-        assert not any(each.replace for each in day), f"{noted.node} was taken to another machine already"
+        assert not any(each.replace for each in day), f"{noted.node} was taken to another host already"
         if not noted.replace:
             assert len(day) < policy.attempts, f"{noted.node} was restarted {len(day)} times already"
         elif policy.restart and self.cluster.records[noted.node].reason == UNFIT:
             tried = [each.replace for each in restarts if each.node == noted.node]
-            assert tried.count(False) == policy.attempts, f"{noted.node} leaves its machine after {tried}"
+            assert tried.count(False) == policy.attempts, f"{noted.node} leaves its host after {tried}"
 
     def who_is_not_repaired_is_told_of(self, name: str) -> None:
         if self.hold or not self.cluster.is_unfit_and_idle(name) or self.cluster.state().workers[name].repair:
@@ -481,7 +481,7 @@ class Model(stateful.RuleBasedStateMachine):
             assert tried.count(True) <= 1
 
     def teardown(self) -> None:
-        """Faults stop, jobs end, machines are well, administrators take back what only looks like ours."""
+        """Faults stop, jobs end, Kubernetes nodes are well, administrators take back what only looks like ours."""
         cluster, self.hold = self.cluster, ""
         cluster.jobs.clear()
         cluster.reserved.clear()
@@ -516,7 +516,7 @@ class Model(stateful.RuleBasedStateMachine):
         assert not drained, f"still drained: {drained}"
 
     def one_bad_machine_holds_up_no_other(self) -> None:
-        """With one bad machine, on which there is one node at most, all others move to the newest template."""
+        """With one bad host, on which there is one node at most, all others get the newest template."""
         cluster = self.cluster
         bad = next((name for name, host in cluster.hosts.items() if host.sick or not host.takes_pods), "")
         if not bad or sum(pod.k8s_node == bad for pod in cluster.pods.values()) > 1:
@@ -525,7 +525,7 @@ class Model(stateful.RuleBasedStateMachine):
         self.all_settles()
         well = [name for name in cluster.members() if cluster.pods[name].k8s_node != bad]
         old = [name for name in well if cluster.pods[name].revision != cluster.revision]
-        # A larger record would have to go first, which the queue holds up, and not that machine.
+        # A larger record would have to go first, which the queue holds up, and not that host.
         waits = {name for name in old if cluster.is_queue_deep and cluster.records[name].memory > cluster.memory}
         assert not [name for name in old if name not in {*cluster.foreign, *waits}], f"{bad} holds up {old}"
 

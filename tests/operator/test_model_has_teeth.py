@@ -21,7 +21,7 @@ from tests.operator.played_cluster import ADMINISTRATOR, OUR_REASONS
 from tests.operator.sets import changed
 from tests.operator.test_model import Model
 
-REAL_MOVE, REAL_UPDATES = execute.Executor.move, update.moves
+REAL_PERFORM, REAL_UPDATES = execute.Executor.perform, update.actions
 REAL_PLAN, REAL_STEP = remediate.plan, remediate._next_step
 REAL_WORK = slurm_nodes.has_work
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -32,7 +32,7 @@ def updates_ignore_their_budget(patch: pytest.MonkeyPatch) -> None:
         endless = dataclasses.replace(state.node_set.update, max_unavailable=9, percent=None)
         return REAL_UPDATES(changed(state, update=endless))
 
-    patch.setattr(update, "moves", generous)
+    patch.setattr(update, "actions", generous)
 
 
 def updates_forget_what_came_back_and_does_not_work(patch: pytest.MonkeyPatch) -> None:
@@ -68,11 +68,11 @@ def nobody_looks_at_who_drained(patch: pytest.MonkeyPatch) -> None:
 def a_drain_is_lifted_without_another_look(patch: pytest.MonkeyPatch) -> None:
     async def hasty(executor: execute.Executor, rest: Any, decided: actions.Action) -> str:
         if not isinstance(decided, actions.Undrain):
-            return await REAL_MOVE(executor, rest, decided)
+            return await REAL_PERFORM(executor, rest, decided)
         await rest.undrain(decided.node)
         return "undrained"
 
-    patch.setattr(execute.Executor, "move", hasty)
+    patch.setattr(execute.Executor, "perform", hasty)
 
 
 def suspended_jobs_are_not_waited_for_in_a_deep_queue(patch: pytest.MonkeyPatch) -> None:
@@ -90,7 +90,7 @@ def records_of_nodes_do_not_count(patch: pytest.MonkeyPatch) -> None:
 def a_pod_goes_without_its_drain(patch: pytest.MonkeyPatch) -> None:
     def is_free(state: NodeSetState, worker: workers.Worker, busy: frozenset[str]) -> bool:
         is_there = worker.pod is not None or worker.leaves
-        return state.evidence is not None and is_there and worker.name not in busy
+        return state.full_listing is not None and is_there and worker.name not in busy
 
     patch.setattr(workers, "_is_free", is_free)
     patch.setattr(workers.Worker, "may_leave", property(lambda worker: worker.is_free))

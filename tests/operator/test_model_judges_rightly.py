@@ -29,7 +29,7 @@ def goes_on(model: Model, passes: int) -> None:
 
 
 def test_nodes_that_are_out_together_may_all_be_mended() -> None:
-    """A bad machine lends its slot to another node; a template that works then takes both, and no node that works."""
+    """A bad host lends its slot to another node; a template that works then takes both, and no node that works."""
     model = played(4)
     model.change_the_template_to_one_that_does_not_work()
     goes_on(model, 8)

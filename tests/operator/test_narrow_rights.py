@@ -181,7 +181,7 @@ def node(stack: Stack) -> Iterator[str]:
 
 
 def cordon(**spec: Any) -> Body:
-    """Return what the operator writes to a machine that it takes a worker from."""
+    """Return what the operator writes to a Kubernetes node that it takes a worker from."""
     annotations = {names.UNFIT_TAINT: "cpu-0: gpus"}
     return {
         "metadata": {"annotations": annotations},

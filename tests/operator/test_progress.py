@@ -42,7 +42,7 @@ class Outcome:
             await asyncio.sleep(3600)
         if self.error:
             raise self.error
-        return requeue.Outcome.MOVING
+        return requeue.Outcome.PROGRESSING
 
 
 async def answer_after(task: Any, outcome: Outcome, progress: health.Progress) -> int:
@@ -81,7 +81,7 @@ def test_a_pass_that_hangs_fails_or_is_denied_is_no_progress(
     monkeypatch: pytest.MonkeyPatch, error: Exception | None, status: int
 ) -> None:
     monkeypatch.setattr(handlers, "PASS_DEADLINE_SECONDS", 1.0)
-    monkeypatch.setattr(requeue, "MOVING_SECONDS", 0.0)
+    monkeypatch.setattr(requeue, "PROGRESSING_SECONDS", 0.0)
 
     async def tried() -> int:
         clock = Clock()

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from slurm_operator.actions import Action, DeletePod, DrainDown, Purpose
 from slurm_operator.decide.cluster import status
-from slurm_operator.decide.node_sets import evidence, reboot, update
+from slurm_operator.decide.node_sets import full_listing, reboot, update
 from slurm_operator.decide.node_sets.node_set import decide
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.reasons import Reason
-from slurm_operator.state import Evidence, K8sNode, SlurmJob, SlurmNode
+from slurm_operator.state import FullListing, K8sNode, SlurmJob, SlurmNode
 
 from tests.operator.sets import changed
 from tests.operator.test_scale import NOW, job, node
@@ -34,7 +34,7 @@ def there(**changes: Any) -> NodeSetState:
 
 def decided(size: NodeSetState, seen: SlurmNode, *jobs: SlurmJob, hold: str = "") -> list[Action]:
     listing = {seen.name: seen}
-    return decide(dataclasses.replace(size.seen(listing, Evidence(listing, jobs)), hold=hold)).moves
+    return decide(dataclasses.replace(size.seen(listing, FullListing(listing, jobs)), hold=hold)).actions
 
 
 RESTART = [DeletePod("cpu-0", "7", Purpose.REBOOT, "as scontrol reboot asked")]
@@ -42,8 +42,8 @@ RESTART = [DeletePod("cpu-0", "7", Purpose.REBOOT, "as scontrol reboot asked")]
 
 @pytest.mark.parametrize("states", [("DOWN",), ("DOWN", "DRAIN"), ("DOWN", "MAINTENANCE", "RESERVED")])
 def test_a_node_that_slurm_has_rebooted_gets_a_new_pod(states: tuple[str, ...]) -> None:
-    assert reboot.needs_evidence(there().seen({"cpu-0": rebooted(*states)}))
-    assert evidence.is_needed(there().seen({"cpu-0": rebooted(*states)}))
+    assert reboot.needs_full_listing(there().seen({"cpu-0": rebooted(*states)}))
+    assert full_listing.is_needed(there().seen({"cpu-0": rebooted(*states)}))
     assert decided(there(), rebooted(*states)) == RESTART
     person = rebooted("DOWN", "DRAIN", reason="bad fan", reason_user="alice")
     assert decided(there(), person) == RESTART, "and his drain is nobody else's"
@@ -65,7 +65,7 @@ def test_a_job_that_only_the_listing_of_jobs_shows_keeps_the_pod(kind: str) -> N
 def test_it_waits_until_slurm_has_rebooted_the_node() -> None:
     for states in (("IDLE", "REBOOT_REQUESTED"), ("IDLE", "DRAIN", "REBOOT_REQUESTED"), ("MIXED", "REBOOT_REQUESTED")):
         asked = node("cpu-0", *states, reason="Reboot ASAP", reason_user="alice")
-        assert not reboot.needs_evidence(there().seen({"cpu-0": asked}))
+        assert not reboot.needs_full_listing(there().seen({"cpu-0": asked}))
         assert decided(there(), asked) == []
 
 

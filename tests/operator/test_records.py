@@ -8,7 +8,7 @@ import pytest
 from slurm_operator.actions import Action, DeleteRecord, Drain, Undrain
 from slurm_operator.decide.node_sets import records, undrain, update
 from slurm_operator.decide.nodes.workers import NodeSetState
-from slurm_operator.state import Evidence, Facts, Reservation, SlurmJob, SlurmNode
+from slurm_operator.state import Facts, FullListing, Reservation, SlurmJob, SlurmNode
 
 from tests.operator.sets import changed
 from tests.operator.test_scale import NOW, job, leaving, node, state
@@ -31,19 +31,19 @@ def of_somebody(nodes: str) -> Reservation:
     return Reservation("later", frozenset({nodes} - {""}), NOW, NOW, users="alice")
 
 
-def seen(listing: dict[str, SlurmNode], jobs: tuple[SlurmJob, ...], reserved: str) -> Evidence:
-    return Evidence(listing, jobs, records.named(jobs, [of_somebody(reserved)]))
+def seen(listing: dict[str, SlurmNode], jobs: tuple[SlurmJob, ...], reserved: str) -> FullListing:
+    return FullListing(listing, jobs, records.named(jobs, [of_somebody(reserved)]))
 
 
 def forget(size: NodeSetState, nodes: list[SlurmNode], *jobs: SlurmJob, reserved: str = "") -> list[Action]:
     listing = {each.name: each for each in nodes}
-    return records.moves(size.seen(listing, seen(listing, jobs, reserved)))
+    return records.actions(size.seen(listing, seen(listing, jobs, reserved)))
 
 
 def restarts(size: NodeSetState, record: SlurmNode, *jobs: SlurmJob, reserved: str = "") -> list[Action]:
     listing = {record.name: record}
     there = size.seen(listing, seen(listing, jobs, reserved))
-    return [*undrain.moves(there), *update.moves(there)]
+    return [*undrain.actions(there), *update.actions(there)]
 
 
 def declares(facts: Facts | None, revision: str = "cpu-old", **changes: object) -> NodeSetState:
@@ -52,9 +52,9 @@ def declares(facts: Facts | None, revision: str = "cpu-old", **changes: object) 
 
 def test_a_removed_nodes_record_goes_when_nothing_names_it() -> None:
     assert forget(state(0, 0), [leaving("cpu-0")]) == [DeleteRecord("cpu-0")]
-    assert records.needs_evidence(state(0, 0).seen({"cpu-0": leaving("cpu-0")}))
-    assert records.moves(state(0, 0).seen({"cpu-0": leaving("cpu-0")})) == []
-    assert records.moves(state(0, 0).seen({}, Evidence({"cpu-0": leaving("cpu-0")}, ()))) == [], (
+    assert records.needs_full_listing(state(0, 0).seen({"cpu-0": leaving("cpu-0")}))
+    assert records.actions(state(0, 0).seen({"cpu-0": leaving("cpu-0")})) == []
+    assert records.actions(state(0, 0).seen({}, FullListing({"cpu-0": leaving("cpu-0")}, ()))) == [], (
         "nobody knows who names it"
     )
 
@@ -92,8 +92,35 @@ def test_an_update_that_leaves_the_size_as_it_is_keeps_the_record(facts: Facts |
 
 @pytest.mark.parametrize("facts", [LARGE, Facts(4, 999), Facts(4, 1000, "gpu:h100:8")])
 def test_the_record_goes_with_the_pod_when_the_size_has_changed(facts: Facts) -> None:
-    (move,) = restarts(declares(facts), sized(updating("cpu-0"), SMALL))
-    assert move == dataclasses.replace(restarted("cpu-0"), forget=True)
+    (action,) = restarts(declares(facts), sized(updating("cpu-0"), SMALL))
+    assert action == dataclasses.replace(restarted("cpu-0"), forget=True)
+
+
+NONE = tuple((key, 0) for key in ("CoreSpecCount", "MemSpecLimit", "RestrictedCoresPerGPU", "TmpDisk"))
+FILLED_IN = (("Sockets", 4), ("CoresPerSocket", 1), ("ThreadsPerCore", 1))
+SHOWN = Facts(4, 1000, options=NONE + FILLED_IN)
+
+
+@pytest.mark.parametrize(
+    ("declared", "shown"),
+    [
+        ((("MemSpecLimit", 64),), ()),
+        ((("TmpDisk", 9),), ()),
+        ((), (("CoreSpecCount", 1),)),
+        ((("ThreadsPerCore", 2),), ()),
+    ],
+)
+def test_the_record_goes_with_the_pod_when_options_have_changed(
+    declared: tuple[tuple[str, int], ...], shown: tuple[tuple[str, int], ...]
+) -> None:
+    has = dataclasses.replace(SHOWN, options=tuple({**dict(SHOWN.options), **dict(shown)}.items()))
+    other = declares(dataclasses.replace(SMALL, options=declared))
+    assert restarts(other, sized(updating("cpu-0"), has)) == [dataclasses.replace(restarted("cpu-0"), forget=True)]
+    assert restarts(other, sized(node("cpu-0"), has), naming("cpu-0")) == [], "slurmctld would refuse the new slurmd"
+
+
+def test_what_slurm_fills_in_is_no_option() -> None:
+    assert restarts(declares(SMALL), sized(updating("cpu-0"), SHOWN)) == [restarted("cpu-0")]
 
 
 @pytest.mark.parametrize("reserved", ["", "cpu-0"], ids=["a job", "a reservation"])
@@ -107,19 +134,19 @@ def test_a_larger_node_that_is_named_moves_under_its_old_record_and_gets_another
     assert restarts(moved, drained, *names, reserved=reserved) == [Undrain("cpu-0")]
     assert restarts(moved, serving, *names, reserved=reserved) == []
     assert [each.reason for each in records.findings(moved.seen({"cpu-0": serving}))] == ["RecordKept"]
-    assert records.needs_evidence(moved.seen({"cpu-0": serving}))
+    assert records.needs_full_listing(moved.seen({"cpu-0": serving}))
     assert restarts(moved, serving) == [Drain("cpu-0", REASON)]
-    assert update.moves(moved.seen({"cpu-0": drained})) == [], "nobody knows yet"
+    assert update.actions(moved.seen({"cpu-0": drained})) == [], "nobody knows yet"
     assert restarts(moved, drained) == [dataclasses.replace(restarted("cpu-0"), forget=True)]
 
 
 def test_a_smaller_node_that_is_named_keeps_its_pod_under_which_the_job_can_run() -> None:
     shrinks = declares(SMALL)
     serving = sized(node("cpu-0"), LARGE)
-    assert update.needs_evidence(shrinks.seen({"cpu-0": serving}))
+    assert update.needs_full_listing(shrinks.seen({"cpu-0": serving}))
     assert restarts(shrinks, serving, naming("cpu-0")) == []
-    assert update.moves(shrinks.seen({"cpu-0": serving})) == []
-    assert update.moves(shrinks.seen({"cpu-0": serving}, Evidence({"cpu-0": serving}, ()))) == []
+    assert update.actions(shrinks.seen({"cpu-0": serving})) == []
+    assert update.actions(shrinks.seen({"cpu-0": serving}, FullListing({"cpu-0": serving}, ()))) == []
     assert restarts(shrinks, serving) == [Drain("cpu-0", REASON)]
     work = sized(node("cpu-0", "MIXED", cpus=1), LARGE)
     assert restarts(shrinks, work, naming("cpu-0", job(7, "RUNNING", "cpu-0"))) == [Drain("cpu-0", REASON)], "it ends"
@@ -135,7 +162,7 @@ def test_a_node_that_slurm_refused_under_a_record_of_a_larger_one_is_repaired() 
     assert restarts(declares(SMALL, NEW, ready=True), sized(refused, LARGE)) == [Drain("cpu-0", REASON)]
     again = dataclasses.replace(updating("cpu-0", "IDLE", "INVALID_REG"), facts=LARGE)
     assert restarts(declares(SMALL, NEW), again) == [dataclasses.replace(restarted("cpu-0"), forget=True)]
-    assert restarts(declares(LARGE, NEW), sized(refused, LARGE)) == [], "it is the machine that lacks something"
+    assert restarts(declares(LARGE, NEW), sized(refused, LARGE)) == [], "its Kubernetes node lacks something"
 
 
 def test_a_record_that_its_own_slurmd_just_made_is_not_made_again() -> None:

@@ -15,7 +15,7 @@ from slurm_operator.actions import Action, DeletePod, Drain, Purpose, Undrain
 from slurm_operator.decide.node_sets import remediate, undrain
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
-from slurm_operator.state import Evidence, K8sNode, Pod, Restart, SlurmJob, SlurmNode, Taint
+from slurm_operator.state import FullListing, K8sNode, Pod, Restart, SlurmJob, SlurmNode, Taint
 
 from contract import reasons
 from contract.policies import ReactionPolicy
@@ -58,7 +58,7 @@ def state(
 
 def decide(size: NodeSetState, *nodes: SlurmNode, jobs: tuple[SlurmJob, ...] = (), hold: str = "") -> remediate.Plan:
     listing = {f"cpu-{n}": node(f"cpu-{n}") for n in range(size.wanted)} | {each.name: each for each in nodes}
-    return remediate.plan(dataclasses.replace(size.seen(listing, Evidence(listing, jobs)), hold=hold))
+    return remediate.plan(dataclasses.replace(size.seen(listing, FullListing(listing, jobs)), hold=hold))
 
 
 def done(size: NodeSetState) -> NodeSetState:
@@ -106,9 +106,9 @@ def test_a_restart_is_noted_first_and_done_by_a_later_pass() -> None:
     first = decide(state(), unfit("cpu-1"))
     assert first == remediate.Plan(restarts=(Restart("cpu-1", NOW),))
     second = decide(state(restarts=first.restarts), unfit("cpu-1"))
-    assert second == remediate.Plan(moves=(Drain("cpu-1", REPAIR),), restarts=first.restarts)
+    assert second == remediate.Plan(actions=(Drain("cpu-1", REPAIR),), restarts=first.restarts)
     third = decide(state(restarts=first.restarts), repaired("cpu-1"))
-    assert third == remediate.Plan(moves=(DeletePod("cpu-1", "7", Purpose.ANEW, UNFIT),), restarts=first.restarts)
+    assert third == remediate.Plan(actions=(DeletePod("cpu-1", "7", Purpose.ANEW, UNFIT),), restarts=first.restarts)
 
 
 @pytest.mark.parametrize("shown", [("its own", "ours"), ("ours", "its own"), ("its own", "its own")])
@@ -117,7 +117,7 @@ def test_a_pod_goes_only_under_a_drain_of_the_operators_in_both_listings(shown: 
     others = {f"cpu-{n}": node(f"cpu-{n}") for n in (0, 2, 3)}
     before, after = ({**others, "cpu-1": kinds[each]} for each in shown)
     noted = state(restarts=(Restart("cpu-1", NOW),))
-    found = remediate.plan(noted.seen(before, Evidence(after, ()))).moves
+    found = remediate.plan(noted.seen(before, FullListing(after, ()))).actions
     assert not [each for each in found if isinstance(each, DeletePod)]
 
 
@@ -130,7 +130,7 @@ def test_the_words_of_a_repair_in_another_name_are_no_drain_of_the_operators(use
 
 def back(size: NodeSetState, seen: SlurmNode) -> list[Action]:
     """Return what is done to end a drain."""
-    return [*undrain.moves(size.seen({seen.name: seen}))]
+    return [*undrain.actions(size.seen({seen.name: seen}))]
 
 
 def test_a_repaired_node_serves_when_its_new_pod_is_ready_and_else_says_what_it_lacks() -> None:
@@ -158,8 +158,8 @@ def test_a_restart_that_was_done_is_not_done_again() -> None:
     size = state(restarts=(Restart("cpu-1", NOW - minutes(1)),))
     young = dataclasses.replace(size.pods["cpu-1"], created=NOW)
     again = dataclasses.replace(size, pods={**size.pods, "cpu-1": young})
-    assert decide(again, unfit("cpu-1")).moves == ()
-    assert not remediate.needs_evidence(again.seen({"cpu-1": unfit("cpu-1")}))
+    assert decide(again, unfit("cpu-1")).actions == ()
+    assert not remediate.needs_full_listing(again.seen({"cpu-1": unfit("cpu-1")}))
 
 
 def starting() -> NodeSetState:
@@ -192,7 +192,7 @@ def test_what_is_left_alone(size: NodeSetState, seen: SlurmNode) -> None:
 
 
 def test_while_pulumi_is_at_work_nothing_is_restarted() -> None:
-    assert decide(state(restarts=(Restart("cpu-1", NOW),)), unfit("cpu-1"), hold="pulumi up is under way").moves == ()
+    assert decide(state(restarts=(Restart("cpu-1", NOW),)), unfit("cpu-1"), hold="pulumi up is under way").actions == ()
 
 
 def test_a_noted_restart_waits_for_what_its_node_works_on() -> None:
@@ -229,11 +229,13 @@ def test_a_note_outlives_half_a_listing_and_counts_once_its_pod_ends() -> None:
 
 def test_a_noted_restart_waits_for_a_job_that_only_the_listing_of_jobs_shows() -> None:
     noted = state(restarts=(Restart("cpu-1", NOW),))
-    assert decide(noted, repaired("cpu-1"), jobs=(job(1, "SUSPENDED", "cpu-1"),)).moves == ()
+    assert decide(noted, repaired("cpu-1"), jobs=(job(1, "SUSPENDED", "cpu-1"),)).actions == ()
     listing = {"cpu-1": repaired("cpu-1")}
-    assert remediate.plan(noted.seen(listing)).moves == ()
-    assert remediate.needs_evidence(noted.seen(listing))
-    assert not remediate.needs_evidence(noted.seen({"cpu-1": unfit("cpu-1")})), "nothing goes before its drain is ours"
+    assert remediate.plan(noted.seen(listing)).actions == ()
+    assert remediate.needs_full_listing(noted.seen(listing))
+    assert not remediate.needs_full_listing(noted.seen({"cpu-1": unfit("cpu-1")})), (
+        "nothing goes before its drain is ours"
+    )
 
 
 def test_as_many_are_restarted_as_the_budgets_allow() -> None:
@@ -270,7 +272,7 @@ def test_what_a_budget_keeps_from_its_repair_is_told_with_the_budget_and_the_nex
 def test_many_that_fail_together_open_the_breaker_and_are_told() -> None:
     failing = [unfit(f"cpu-{n}") for n in range(3)]
     opened = decide(state(4, restarts=(Restart("cpu-0", NOW),)), *failing)
-    assert opened.moves == ()
+    assert opened.actions == ()
     assert told(opened) == ["BreakerOpen"]
     assert "3 of 4 nodes are unfit at once" in opened.findings[0].message
     assert told(decide(state(6, at_once=3), *failing)) == []
@@ -295,7 +297,7 @@ def test_a_dry_run_only_tells() -> None:
     plan = decide(state(dry_run=True), unfit("cpu-1"))
     assert told(plan) == ["WouldRestart"]
     assert plan.restarts == ()
-    assert decide(state(dry_run=True, restarts=(Restart("cpu-1", NOW),)), unfit("cpu-1")).moves == ()
+    assert decide(state(dry_run=True, restarts=(Restart("cpu-1", NOW),)), unfit("cpu-1")).actions == ()
 
 
 def test_a_noted_repair_that_the_policy_no_longer_has_makes_room_for_what_it_has() -> None:
@@ -330,7 +332,7 @@ def placed(k8s_node: K8sNode | None, restarts: tuple[Restart, ...] = (), **polic
 
 
 def lost(words: str = "k8s-cpu-1 is not ready", cpus: int = 0) -> SlurmNode:
-    """cpu-1 with a drain of the operator's on account of its machine."""
+    """cpu-1 with a drain of the operator's on account of its Kubernetes node."""
     return dataclasses.replace(unfit("cpu-1", f"pulumi-slurm:node {words}", cpus), reason_user="slurm")
 
 
@@ -355,9 +357,9 @@ def test_a_pod_leaves_a_machine_at_fault_which_is_noted_first(k8s_node: K8sNode,
     assert first == remediate.Plan(restarts=NOTE)
     second = decide(placed(k8s_node, NOTE), seen)
     if drains.owner(seen) is Owner.UNFIT:
-        assert second == remediate.Plan(moves=(Drain("cpu-1", REPAIR),), restarts=NOTE)
+        assert second == remediate.Plan(actions=(Drain("cpu-1", REPAIR),), restarts=NOTE)
         second = decide(placed(k8s_node, NOTE), repaired("cpu-1"))
-    assert second == remediate.Plan(moves=(replaced(seen.reason, cordon=cordon),), restarts=NOTE)
+    assert second == remediate.Plan(actions=(replaced(seen.reason, cordon=cordon),), restarts=NOTE)
 
 
 @pytest.mark.parametrize(
@@ -377,17 +379,17 @@ def test_what_is_not_replaced(size: NodeSetState, seen: SlurmNode) -> None:
     assert decide(size, seen) == remediate.Plan()
     noted = changed(size, restarts=NOTE)
     jobs = (job(1, "RUNNING", "cpu-1"),)
-    found = decide(changed(noted, reactions=placed(AWAY).node_set.reactions), seen, jobs=jobs).moves
+    found = decide(changed(noted, reactions=placed(AWAY).node_set.reactions), seen, jobs=jobs).actions
     assert not [each for each in found if isinstance(each, DeletePod)]
 
 
 def test_a_replacement_that_died_after_its_own_cordon_goes_on() -> None:
-    assert decide(placed(K8sNode(cordoned=True), NOTE), lost()).moves == (replaced(lost().reason),)
+    assert decide(placed(K8sNode(cordoned=True), NOTE), lost()).actions == (replaced(lost().reason),)
 
 
 def test_a_noted_replacement_is_not_done_once_it_is_switched_off() -> None:
-    assert decide(placed(AWAY, NOTE, replace=False, restart=True), lost()).moves == ()
-    assert decide(placed(K8sNode(), NOTE, replace=False, restart=True), unfit("cpu-1")).moves == ()
+    assert decide(placed(AWAY, NOTE, replace=False, restart=True), lost()).actions == ()
+    assert decide(placed(K8sNode(), NOTE, replace=False, restart=True), unfit("cpu-1")).actions == ()
 
 
 def test_restarts_are_tried_before_another_machine_and_then_the_node_is_given_up() -> None:
@@ -402,7 +404,7 @@ def test_restarts_are_tried_before_another_machine_and_then_the_node_is_given_up
     assert [each.replace for each in after(False, False).restarts] == [False, False, True]
     end = after(False, False, True)
     assert told(end) == ["GaveUp"]
-    assert "after 2 restarts and on another machine" in end.findings[0].message
+    assert "after 2 restarts and on another Kubernetes node" in end.findings[0].message
 
 
 def test_what_another_machine_would_not_mend_is_left_to_you() -> None:
@@ -431,7 +433,7 @@ def test_replacements_keep_the_same_brakes() -> None:
         ({"k8s_node": "k8s-9"}, node("cpu-1", "DOWN")),
         (None, lost()),
     ],
-    ids=["it ends", "no machine yet", "it starts", "still drained", "down", "it is made"],
+    ids=["it ends", "not scheduled", "it starts", "still drained", "down", "it is made"],
 )
 def test_a_replaced_node_counts_against_the_budgets_and_for_the_breaker_until_it_works(
     changes: dict[str, Any] | None, seen: SlurmNode
@@ -512,8 +514,8 @@ class Repairs(RuleBasedStateMachine):
         size = changed(size, reactions=self.POLICY, restarts=self.restarts)
         nodes = {name: self.record(name) for name in pods}
         jobs = tuple(job(number, "RUNNING", name) for number, name in enumerate(sorted(self.busy), 1))
-        plan = remediate.plan(size.seen(nodes, Evidence(nodes, jobs)))
-        for each in plan.moves:
+        plan = remediate.plan(size.seen(nodes, FullListing(nodes, jobs)))
+        for each in plan.actions:
             if isinstance(each, Drain):
                 assert (self.reasons[each.node][0], each.reason) == (UNFIT, REPAIR), "only its own drain is taken over"
                 self.reasons[each.node] = (REPAIR, self.now)

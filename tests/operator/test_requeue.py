@@ -7,7 +7,7 @@ from itertools import pairwise
 from slurm_operator import health
 from slurm_operator.decide.cluster.requeue import (
     LONGEST_SECONDS,
-    MOVING_SECONDS,
+    PROGRESSING_SECONDS,
     STEADY_SECONDS,
     Outcome,
     requeue_after,
@@ -23,5 +23,5 @@ def test_slurm_is_asked_less_and_less_often_while_it_does_not_answer() -> None:
 
 
 def test_otherwise_it_looks_as_often_as_ever() -> None:
-    assert requeue_after(Outcome.MOVING, 0) == MOVING_SECONDS
+    assert requeue_after(Outcome.PROGRESSING, 0) == PROGRESSING_SECONDS
     assert requeue_after(Outcome.STEADY, 0) == STEADY_SECONDS

@@ -10,7 +10,7 @@ from slurm_operator.actions import Action, Drain, RequeueJobs, SetReplicas, Undr
 from slurm_operator.decide.node_sets import scale, undrain
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import UNREGISTERED_PATIENCE, NodeSetState
-from slurm_operator.state import Evidence, Pod, RemovalPolicy, SlurmJob, SlurmNode
+from slurm_operator.state import FullListing, Pod, RemovalPolicy, SlurmJob, SlurmNode
 
 from tests.operator.sets import changed, node_set
 
@@ -45,10 +45,10 @@ def lowered(wanted: int, current: int) -> SetReplicas:
 
 
 def decide(size: NodeSetState, nodes: list[SlurmNode], jobs: list[SlurmJob] | None = None) -> list[Action]:
-    """Decide with evidence that shows the same nodes as the first listing."""
+    """Decide with a full listing that shows the same nodes as the first."""
     listing = slurm_nodes.with_jobs({each.name: each for each in nodes}, jobs or [])
-    seen = size.seen(listing, Evidence({each.name: each for each in nodes}, tuple(jobs or [])))
-    return [*undrain.moves(seen), *scale.moves(seen)]
+    seen = size.seen(listing, FullListing({each.name: each for each in nodes}, tuple(jobs or [])))
+    return [*undrain.actions(seen), *scale.actions(seen)]
 
 
 def test_scale_out_raises_the_size_at_once() -> None:
@@ -163,15 +163,15 @@ def test_a_node_with_allocated_cpus_stays() -> None:
     assert decide(state(0, 1), [leaving("cpu-0", cpus=1)]) == []
 
 
-def test_nothing_is_removed_without_evidence() -> None:
+def test_nothing_is_removed_without_a_full_listing() -> None:
     nodes = {"cpu-0": leaving("cpu-0"), "cpu-7": leaving("cpu-7")}
-    assert scale.needs_evidence(state(0, 1).seen(nodes))
-    assert scale.moves(state(0, 1).seen(nodes)) == []
+    assert scale.needs_full_listing(state(0, 1).seen(nodes))
+    assert scale.actions(state(0, 1).seen(nodes)) == []
 
 
-def test_nothing_is_removed_if_the_drain_was_not_there_before_the_evidence() -> None:
+def test_nothing_is_removed_if_the_drain_was_not_there_before_the_full_listing() -> None:
     before, after = {"cpu-0": node("cpu-0")}, {"cpu-0": leaving("cpu-0")}
-    assert scale.moves(state(0, 1).seen(before, Evidence(after, ()))) == [Drain("cpu-0")]
+    assert scale.actions(state(0, 1).seen(before, FullListing(after, ()))) == [Drain("cpu-0")]
 
 
 def test_a_drain_by_somebody_else_is_kept_and_its_idle_node_may_go() -> None:
@@ -226,23 +226,23 @@ def test_a_pod_that_may_be_about_to_register_stays_for_a_while() -> None:
     assert decide(state(0, 1, [starting]), []) == []
     old = dataclasses.replace(starting, created=NOW - UNREGISTERED_PATIENCE)
     assert decide(state(0, 1, [old]), []) == [lowered(0, 1)]
-    unlisted = Evidence({}, (), complete=False)
-    assert scale.moves(state(0, 1, [old]).seen({}, unlisted)) == [], "only a job itself tells that it is there"
+    unlisted = FullListing({}, (), complete=False)
+    assert scale.actions(state(0, 1, [old]).seen({}, unlisted)) == [], "only a job itself tells that it is there"
     pending = dataclasses.replace(old, running=False)
-    assert scale.moves(state(0, 1, [pending]).seen({}, unlisted)) == [lowered(0, 1)]
+    assert scale.actions(state(0, 1, [pending]).seen({}, unlisted)) == [lowered(0, 1)]
 
 
 def test_half_a_listing_removes_nothing() -> None:
     assert decide(state(0, 2), []) == [], "ready pods must have records"
     full = {"cpu-0": leaving("cpu-0"), "cpu-1": leaving("cpu-1")}
-    half = Evidence({"cpu-0": leaving("cpu-0")}, ())
-    assert scale.moves(state(0, 2).seen(full, half)) == []
+    half = FullListing({"cpu-0": leaving("cpu-0")}, ())
+    assert scale.actions(state(0, 2).seen(full, half)) == []
 
 
 def test_the_listings_of_jobs_are_spared_while_the_first_node_to_go_is_at_work() -> None:
     nodes = {"cpu-0": leaving("cpu-0"), "cpu-1": leaving("cpu-1", "MIXED", cpus=1)}
-    assert not scale.needs_evidence(state(0, 2).seen(nodes))
-    assert not scale.needs_evidence(state(2, 2).seen(nodes))
+    assert not scale.needs_full_listing(state(0, 2).seen(nodes))
+    assert not scale.needs_full_listing(state(2, 2).seen(nodes))
 
 
 @pytest.mark.parametrize(
@@ -275,6 +275,6 @@ def test_a_node_that_may_lift_its_own_drain_goes_only_after_ours_was_seen(reason
     assert decide(state(0, 1), [own]) == [Drain("cpu-0")]
     ours = leaving("cpu-0")
     for before, after in ((own, ours), (ours, own)):
-        moves = scale.moves(state(0, 1).seen({"cpu-0": before}, Evidence({"cpu-0": after}, ())))
-        assert not [move for move in moves if isinstance(move, SetReplicas)]
+        actions = scale.actions(state(0, 1).seen({"cpu-0": before}, FullListing({"cpu-0": after}, ())))
+        assert not [action for action in actions if isinstance(action, SetReplicas)]
     assert decide(state(0, 1), [ours]) == [lowered(0, 1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import dataclasses
 import datetime
 import json
 import time
@@ -39,6 +40,7 @@ RESERVATION = {
     "start_time": {"set": True, "infinite": False, "number": 2082758400},
     "end_time": {"set": True, "infinite": False, "number": 2082762000},
 }
+WEIGHT = {"set": True, "infinite": False, "number": 7}
 STATE = ANSWERS["job-states"]["body"]["jobs"][0].keys()
 
 
@@ -110,6 +112,7 @@ def test_recorded_answers_fit_the_document(name: str) -> None:
         ("GET", "/node/zz-0", None),
         ("POST", "/node/cpu-0", {"state": ["DRAIN"], "reason": "x"}),
         ("POST", "/node/cpu-0", {"state": ["UNDRAIN"]}),
+        ("POST", "/node/cpu-0", {"features": ["cpu", "avx512"], "weight": WEIGHT}),
         ("POST", "/node/zz-0", {"state": ["UNDRAIN"]}),
         ("DELETE", "/node/cpu-1", None),
         ("DELETE", "/node/cpu-0", None),
@@ -214,7 +217,9 @@ def test_nodes_and_jobs_are_read(fake: FakeSlurmrestd, key_file: Path) -> None:
     assert states == [(str(number), frozenset({"RUNNING"}))]
     since = nodes["cpu-0"].started
     assert since is not None
-    assert nodes["cpu-0"] == SlurmNode("cpu-0", frozenset({"IDLE", "DYNAMIC_NORM"}), started=since)
+    states_of = frozenset({"IDLE", "DYNAMIC_NORM"})
+    read = SlurmNode("cpu-0", states_of, started=since, features=frozenset({"cpu"}), weight=100)
+    assert nodes["cpu-0"] == read
     assert nodes["cpu-1"].allocated_cpus == 1
     assert [(job.job_id, job.nodes, job.partitions) for job in jobs] == [
         (number, frozenset({"cpu-1"}), frozenset({"main"}))
@@ -227,7 +232,9 @@ def test_what_keeps_a_record_is_read_and_its_size(fake: FakeSlurmrestd, key_file
     fake.slurm.jobs[1]["excluded_nodes"] = "cpu-7"
     for name, listed in {"later": "cpu-[2-3]", "now": "cpu-3", "of licenses": ""}.items():
         fake.slurm.reservations.reserve(name, listed)
-    fake.slurm.nodes["cpu-0"].update(cpus=8, real_memory=2000, gres="gpu:h100:8(S:0-1),shard:h100:16(S:0)")
+    fake.slurm.nodes["cpu-0"].update(
+        cpus=8, real_memory=2000, specialized_memory=64, gres="gpu:h100:8(S:0-1),shard:h100:16(S:0)"
+    )
     fake.slurm.nodes["cpu-1"].update(cpus=8, real_memory=2000, gres="(null)")
 
     async def work(rest: slurmrestd.SlurmRest) -> tuple[Any, Any, Any]:
@@ -236,8 +243,22 @@ def test_what_keeps_a_record_is_read_and_its_size(fake: FakeSlurmrestd, key_file
     nodes, (job,), reservations = ask(fake, key_file, work)
     assert job.names == {"cpu-0", "cpu-1", "cpu-7"}
     assert [each.nodes for each in reservations] == [{"cpu-2", "cpu-3"}, {"cpu-3"}, set()]
-    assert nodes["cpu-0"].facts == Facts(8, 2000, "gpu:h100:8,shard:h100:16")
-    assert nodes["cpu-1"].facts == Facts(8, 2000)
+    facts = [nodes[name].facts for name in ("cpu-0", "cpu-1")]
+    sizes = [dataclasses.replace(each, options=()) for each in facts if each]
+    assert sizes == [Facts(8, 2000, "gpu:h100:8,shard:h100:16"), Facts(8, 2000)]
+    assert [dict(each.options)["MemSpecLimit"] for each in facts if each] == [64, 0]
+
+
+def test_features_and_weight_of_a_node_change_alone(fake: FakeSlurmrestd, key_file: Path) -> None:
+    async def work(rest: slurmrestd.SlurmRest) -> tuple[SlurmNode | None, SlurmNode | None]:
+        await rest.update_node("cpu-0", ("cpu", "avx512"))
+        first = await rest.node("cpu-0")
+        await rest.update_node("cpu-0", weight=7)
+        return first, await rest.node("cpu-0")
+
+    seen = [(each.features, each.weight) for each in ask(fake, key_file, work) if each]
+    both = frozenset({"cpu", "avx512"})
+    assert seen == [(both, 100), (both, 7)]
 
 
 def test_an_unchanged_listing_is_not_sent_again_and_a_change_in_the_same_second_is_seen(

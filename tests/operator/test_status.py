@@ -190,9 +190,9 @@ def test_what_keeps_a_drained_node_without_jobs_from_being_idle_is_named(
     flags: tuple[str, ...], reason: str, user: str, told: str
 ) -> None:
     kept = node("cpu-1", "IDLE", "DRAIN", *flags, reason=reason, user=user)
-    moving = judge(world(), nodes(node("cpu-0"), kept), wanted=1)[0]["Progressing"].message
-    assert ("kept by Slurm" in moving) == bool(told)
-    assert told in moving
+    progressing = judge(world(), nodes(node("cpu-0"), kept), wanted=1)[0]["Progressing"].message
+    assert ("kept by Slurm" in progressing) == bool(told)
+    assert told in progressing
 
 
 def test_with_every_node_drained_no_job_can_run() -> None:
@@ -229,7 +229,7 @@ def test_jobs_that_are_waited_for_are_named_with_the_ends_of_their_time_limits()
     leaving = node("cpu-1", "MIXED", "DRAIN", reason="pulumi-slurm:scale-in", user="slurm", cpus=1)
     size = node_set(1, 2, world().pods.values(), NOW)
     _, found = status.node_set(size.seen(nodes(node("cpu-0"), leaving), jobs=(limited, endless, elsewhere, ended)))
-    assert found.of(Severity.MOVING)[1].message == (
+    assert found.of(Severity.PROGRESSING)[1].message == (
         "cpu-1 leaves when its jobs have ended: jobs 9 (no known end), 12 (ends by 2026-01-01 00:00 UTC)"
     )
 
@@ -399,7 +399,7 @@ def with_accounting(ready: int, words: str = "", *, there: bool = True) -> Kuber
 
 
 @pytest.mark.parametrize(
-    ("seen", "wrong", "moving"),
+    ("seen", "wrong", "progressing"),
     [
         (world(), [], []),
         (with_accounting(1), [], []),
@@ -408,9 +408,11 @@ def with_accounting(ready: int, words: str = "", *, there: bool = True) -> Kuber
         (with_accounting(0, there=False), ["AccountingMissing"], []),
     ],
 )
-def test_accounting_is_told_about_and_never_blocks_jobs(seen: Kubernetes, wrong: list[str], moving: list[str]) -> None:
+def test_accounting_is_told_about_and_never_blocks_jobs(
+    seen: Kubernetes, wrong: list[str], progressing: list[str]
+) -> None:
     found = accounting.findings(seen)
     assert [each.reason for each in found.wrong] == wrong
-    assert [each.reason for each in found.moving] == moving
+    assert [each.reason for each in found.progressing] == progressing
     assert found.blocking == found.unknown == []
     assert all(seen.accounting_words in each.message for each in found.wrong)

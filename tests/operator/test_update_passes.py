@@ -39,7 +39,7 @@ def test_a_changed_template_rolls_and_spares_the_running_job(running_operator: W
     until(lambda: status(world).get("updated") == 2, "both nodes are on the first template")
     job = world.slurm.run_job("cpu-1")
     change_template(world, "newer")
-    until(lambda: images(world) == ["newer", "none"], "the idle node moves first")
+    until(lambda: images(world) == ["newer", "none"], "the idle node is updated first")
     world.wait("Progressing", "True", "UpdateWaitsForJobs")
     assert status(world)["updated"] == 1
     world.wait("Available", "True")
@@ -66,7 +66,7 @@ def test_as_many_nodes_as_may_be_away_are_drained_together(running_operator: Wor
     until(lambda: status(world).get("updating") == [*both], "what was taken is remembered")
     for job in jobs:
         world.slurm.end_job(job)
-    until(lambda: images(world) == ["newer", "newer"], "both move")
+    until(lambda: images(world) == ["newer", "newer"], "both are updated")
     until(lambda: status(world)["updated"] == 2, "and it is told")
     until(lambda: "updating" not in status(world), "both work again")
     assert world.slurm.killed == []
@@ -125,7 +125,7 @@ def test_slurmctld_moves_after_slurmdbd_and_workers_after_both(running_operator:
     assert world.uid("pods", "slurm-controller-0") == before
     assert images(world) == ["none", "none"]
     del world.broken["slurm-accounting-0"]
-    until(lambda: world.uid("pods", "slurm-controller-0") not in ("", before), "slurmctld moves")
+    until(lambda: world.uid("pods", "slurm-controller-0") not in ("", before), "slurmctld is updated")
     until(lambda: images(world) == ["newer", "newer"], "workers follow", 60)
     world.wait("Available", "True")
     pods = {each["metadata"]["name"]: each for each in world.admin.call("GET", world.path("pods"))["items"]}

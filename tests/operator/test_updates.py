@@ -17,7 +17,7 @@ from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Findings, under_way
 from slurm_operator.reasons import Reason
 from slurm_operator.state import (
-    Evidence,
+    FullListing,
     K8sNode,
     Pod,
     RemovalPolicy,
@@ -57,8 +57,8 @@ def decide(
     size: NodeSetState, nodes: list[SlurmNode], jobs: list[SlurmJob] | None = None, hold: str = ""
 ) -> list[Action]:
     listing = {each.name: each for each in nodes}
-    seen = dataclasses.replace(size.seen(listing, Evidence(listing, tuple(jobs or []))), hold=hold)
-    return [*undrain.moves(seen), *update.moves(seen)]
+    seen = dataclasses.replace(size.seen(listing, FullListing(listing, tuple(jobs or []))), hold=hold)
+    return [*undrain.actions(seen), *update.actions(seen)]
 
 
 def remembering(size: NodeSetState, *names: str) -> NodeSetState:
@@ -80,7 +80,7 @@ ALL_IDLE = [node(f"cpu-{n}") for n in range(3)]
 def test_a_set_of_the_newest_template_is_left_alone() -> None:
     current = state([pod("cpu-0", NEW)])
     assert decide(current, [node("cpu-0")]) == []
-    assert not update.needs_evidence(current.seen({"cpu-0": node("cpu-0")}))
+    assert not update.needs_full_listing(current.seen({"cpu-0": node("cpu-0")}))
 
 
 def test_a_repair_that_was_noted_takes_no_room_and_brings_the_template() -> None:
@@ -105,8 +105,8 @@ def test_as_many_nodes_are_drained_as_may_be_out_of_service() -> None:
 def test_a_node_that_stays_after_all_gets_one_action_its_update_if_it_is_idle(cpus: int, action: Action) -> None:
     base = "MIXED" if cpus else "IDLE"
     there = {"cpu-0": node("cpu-0", base, "DRAIN", cpus=cpus, reason=reasons.SCALE_IN, reason_user="slurm")}
-    seen = state([pod("cpu-0")]).seen(there, Evidence(there, ()))
-    assert whole.decide(seen).moves == [action]
+    seen = state([pod("cpu-0")]).seen(there, FullListing(there, ()))
+    assert whole.decide(seen).actions == [action]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ LOST = K8sNode(away_since=NOW - datetime.timedelta(hours=1))
         (pod("cpu-2", k8s_node="k8s-2", ready=False), node("cpu-2", "DOWN", reason="Not responding"), []),
     ],
     ids=[
-        *("unfit", "its machine is at fault", "its jail fails later", "its machine is emptied", "drained by somebody"),
+        *("unfit", "its host is at fault", "its jail fails later", "its host is emptied", "drained by somebody"),
         *("down later", "never scheduled", "drained and lost", "updated and lost", "lost"),
     ],
 )
@@ -157,7 +157,7 @@ def test_what_an_update_has_not_taken_or_does_not_keep_out_holds_up_no_other(
     size = remembering(state([pod("cpu-0"), pod("cpu-1"), bad]), *memory)
     size = dataclasses.replace(size, k8s_nodes={"k8s-2": LOST})
     there = [node("cpu-0"), node("cpu-1"), *([seen] if seen else [])]
-    assert [move for move in decide(size, there) if isinstance(move, Drain)] == [Drain("cpu-1", REASON)]
+    assert [action for action in decide(size, there) if isinstance(action, Drain)] == [Drain("cpu-1", REASON)]
 
 
 def test_nodes_that_break_together_under_a_new_template_hold_their_slots() -> None:
@@ -203,9 +203,9 @@ def test_whom_an_update_passes_by_is_told() -> None:
     size = dataclasses.replace(size, k8s_nodes={"k8s-2": LOST})
     said = "cpu-1 (Pending: Unschedulable: 0/9 nodes are available), cpu-2 (k8s-2 is lost)"
     told = under_way(Reason.UPDATE_PASSES_BY, f"node set cpu: the update passes by {said} and goes on with the others")
-    assert judge(size, [node("cpu-0"), node("cpu-2", "DOWN")])[1].moving[1] == told
+    assert judge(size, [node("cpu-0"), node("cpu-2", "DOWN")])[1].progressing[1] == told
     paused = changed(size, update=UpdatePolicy(paused=True))
-    assert told not in judge(paused, [node("cpu-0"), node("cpu-2", "DOWN")])[1].moving
+    assert told not in judge(paused, [node("cpu-0"), node("cpu-2", "DOWN")])[1].progressing
 
 
 def test_idle_nodes_move_before_those_with_work() -> None:
@@ -215,13 +215,13 @@ def test_idle_nodes_move_before_those_with_work() -> None:
 
 def test_an_idle_drained_nodes_pod_is_restarted() -> None:
     nodes = [node("cpu-0"), node("cpu-1"), updating("cpu-2")]
-    assert update.needs_evidence(three().seen({each.name: each for each in nodes}))
+    assert update.needs_full_listing(three().seen({each.name: each for each in nodes}))
     assert decide(three(), nodes) == [restarted("cpu-2")]
 
 
 def test_a_node_with_a_job_is_drained_and_waited_for() -> None:
     nodes = [node("cpu-0"), node("cpu-1"), updating("cpu-2", "MIXED", cpus=1)]
-    assert not update.needs_evidence(three().seen({each.name: each for each in nodes}))
+    assert not update.needs_full_listing(three().seen({each.name: each for each in nodes}))
     assert decide(three(), nodes, [job(1, "RUNNING", "cpu-2")]) == []
 
 
@@ -230,13 +230,13 @@ def test_a_node_that_reads_idle_but_is_named_by_a_job_keeps_its_pod(is_now: str)
     assert decide(state([pod("cpu-0")]), [updating("cpu-0")], [job(1, is_now, "cpu-0")]) == []
 
 
-def test_no_pod_is_restarted_without_evidence_or_on_a_drain_that_the_evidence_alone_shows() -> None:
+def test_no_pod_is_restarted_without_a_full_listing_or_on_a_drain_that_it_alone_shows() -> None:
     size = state([pod("cpu-0")])
-    assert update.moves(size.seen({"cpu-0": updating("cpu-0")})) == []
-    later = Evidence({"cpu-0": updating("cpu-0")}, ())
-    assert update.moves(size.seen({"cpu-0": node("cpu-0")}, later)) == [Drain("cpu-0", REASON)]
-    undrained = Evidence({"cpu-0": node("cpu-0")}, ())
-    assert update.moves(size.seen({"cpu-0": updating("cpu-0")}, undrained)) == []
+    assert update.actions(size.seen({"cpu-0": updating("cpu-0")})) == []
+    later = FullListing({"cpu-0": updating("cpu-0")}, ())
+    assert update.actions(size.seen({"cpu-0": node("cpu-0")}, later)) == [Drain("cpu-0", REASON)]
+    undrained = FullListing({"cpu-0": node("cpu-0")}, ())
+    assert update.actions(size.seen({"cpu-0": updating("cpu-0")}, undrained)) == []
 
 
 def test_a_node_that_somebody_drained_keeps_pod_and_drain_and_holds_up_no_other() -> None:
@@ -273,7 +273,7 @@ def test_the_next_node_moves_when_the_one_before_works() -> None:
 def test_a_broken_template_that_is_repaired_replaces_the_pods_that_never_came_up() -> None:
     broken = pod("cpu-1", "cpu-broken", ready=False, running=False)
     size = remembering(state([pod("cpu-0", "cpu-broken"), broken]), "cpu-1")
-    assert update.needs_evidence(size.seen({"cpu-0": node("cpu-0")}))
+    assert update.needs_full_listing(size.seen({"cpu-0": node("cpu-0")}))
     assert decide(size, [node("cpu-0")]) == [restarted("cpu-1")]
 
 
@@ -308,7 +308,7 @@ def test_a_repaired_template_replaces_a_pod_that_never_came_up_under_the_record_
 
 def test_a_node_that_never_worked_moves_first_and_an_unfit_one_last_which_would_hold_up_the_others() -> None:
     def first(*records: SlurmNode) -> list[Action]:
-        return [move for move in decide(three(), [*records]) if isinstance(move, Drain)]
+        return [action for action in decide(three(), [*records]) if isinstance(action, Drain)]
 
     assert first(by_itself("cpu-0", "new"), node("cpu-1"), node("cpu-2")) == [Drain("cpu-0", REASON)]
     for reason in ("jail: stale", "health space: /tmp is full", "health gpus: 3 of 4"):
@@ -397,11 +397,11 @@ def test_a_suspended_job_counts_as_work_where_jobs_were_listed() -> None:
     suspended = [job(1, "SUSPENDED", "cpu-0")]
     seen = slurm_nodes.with_jobs({"cpu-0": drained}, suspended)
     size = state([pod("cpu-0")], deadline_seconds=60)
-    assert update.moves(size.seen(seen, Evidence({"cpu-0": drained}, tuple(suspended)))) == [RequeueJobs("cpu-0")]
-    assert judge(size, [*seen.values()])[1].moving[0].reason == "UpdateWaitsForJobs"
+    assert update.actions(size.seen(seen, FullListing({"cpu-0": drained}, tuple(suspended)))) == [RequeueJobs("cpu-0")]
+    assert judge(size, [*seen.values()])[1].progressing[0].reason == "UpdateWaitsForJobs"
     leaving = changed(size, replicas=0, removal=RemovalPolicy(deadline_seconds=7200))
     gone = [dataclasses.replace(seen["cpu-0"], reason="pulumi-slurm:scale-in")]
-    told = judge(leaving, gone)[1].moving[1].message
+    told = judge(leaving, gone)[1].progressing[1].message
     assert "cpu-0 leaves when its jobs have ended, but at 2026-01-01 01:00:00" in told
 
 
@@ -425,7 +425,7 @@ def test_an_update_within_its_budget_blocks_nothing_and_says_how_far_it_is() -> 
     size = state([pod("cpu-0"), pod("cpu-1", NEW)], current=3)
     _, found = judge(size, [node("cpu-0"), node("cpu-1")])
     assert found.blocking == []
-    assert found.moving[0] == under_way(Reason.UPDATING, "node set cpu: 1 of 3 nodes have the current template")
+    assert found.progressing[0] == under_way(Reason.UPDATING, "node set cpu: 1 of 3 nodes have the current template")
     _, worse = judge(state([pod("cpu-0")], current=3), [node("cpu-0")])
     assert [each.reason for each in worse.blocking] == ["NodesNotReady"]
 
@@ -434,15 +434,15 @@ def test_a_new_pod_that_does_not_come_up_under_its_predecessors_record_is_told_a
     size = state([pod("cpu-0", NEW), pod("cpu-1", NEW, ready=False)])
     before = updating("cpu-1", "DOWN", started=NOW - datetime.timedelta(hours=1), reason_set=NOW)
     _, found = judge(size, [node("cpu-0"), before])
-    assert [each.reason for each in (*found.blocking, *found.moving)] == ["NodesNotReady", "NodesStarting"]
+    assert [each.reason for each in (*found.blocking, *found.progressing)] == ["NodesNotReady", "NodesStarting"]
     assert judge(state([pod("cpu-0", NEW), pod("cpu-1", NEW)]), [node("cpu-0"), before])[1].blocking == []
 
 
 def test_an_update_that_waits_says_for_what() -> None:
     busy = [node("cpu-0"), node("cpu-1"), updating("cpu-2", "MIXED", cpus=1)]
     reasons = [
-        judge(three(), busy)[1].moving[0].reason,
-        judge(three(paused=True), ALL_IDLE)[1].moving[0].reason,
-        judge(three(), ALL_IDLE, "slurmctld first")[1].moving[0].reason,
+        judge(three(), busy)[1].progressing[0].reason,
+        judge(three(paused=True), ALL_IDLE)[1].progressing[0].reason,
+        judge(three(), ALL_IDLE, "slurmctld first")[1].progressing[0].reason,
     ]
     assert reasons == ["UpdateWaitsForJobs", "UpdatePaused", "UpdateHeld"]

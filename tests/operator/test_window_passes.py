@@ -52,7 +52,7 @@ def test_an_update_waits_for_its_window_under_a_reservation_that_goes_with_it(ru
 
     # Open since an hour ago: nodes move under the reservation, and leave it.
     set_window(world, -datetime.timedelta(hours=1), hours=3)
-    until(lambda: images(world) == ["newer", "newer"], "both move")
+    until(lambda: images(world) == ["newer", "newer"], "both are updated")
     until(lambda: status(world)["updated"] == 2, "and it is told")
     until(lambda: not reserved(world), "nothing waits any more")
     assert [*world.slurm.reservations] == ["class"], "another's reservation stays"

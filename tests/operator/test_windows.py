@@ -10,11 +10,11 @@ import pytest
 from slurm_operator import observe
 from slurm_operator.actions import Action, ChangeReservation, DeletePod, Drain, EndReservation, Purpose, Reserve
 from slurm_operator.decide.cluster import status
-from slurm_operator.decide.node_sets import evidence, records, update, window
+from slurm_operator.decide.node_sets import full_listing, records, update, window
 from slurm_operator.decide.node_sets.node_set import decide
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.reasons import Reason
-from slurm_operator.state import Evidence, Reservation, SlurmNode, Window
+from slurm_operator.state import FullListing, Reservation, SlurmNode, Window
 
 from contract import names, reasons
 from tests.operator.sets import changed
@@ -48,7 +48,7 @@ BOTH = [node("cpu-0"), node("cpu-1")]
 
 def decided(size: NodeSetState, nodes: list[SlurmNode]) -> list[Action]:
     listing = {each.name: each for each in nodes}
-    return decide(size.seen(listing, Evidence(listing, (), records.named((), size.reservations or ())))).moves
+    return decide(size.seen(listing, FullListing(listing, (), records.named((), size.reservations or ())))).actions
 
 
 @pytest.mark.parametrize(
@@ -97,16 +97,16 @@ def test_updates_begin_while_the_window_is_open_and_at_no_other_time() -> None:
 
 def test_what_has_begun_goes_on_when_the_window_has_closed() -> None:
     later, drained = at(SUNDAY + 5 * HOUR), [node("cpu-0"), updating("cpu-1")]
-    moves = decided(later, drained)
-    assert [each.pod for each in moves if isinstance(each, DeletePod)] == ["cpu-1"]
-    assert Drain("cpu-0", REASON) not in moves
+    actions = decided(later, drained)
+    assert [each.pod for each in actions if isinstance(each, DeletePod)] == ["cpu-1"]
+    assert Drain("cpu-0", REASON) not in actions
 
 
 def test_within_the_window_idle_nodes_come_before_busy_ones() -> None:
     maintained = ("MAINTENANCE", "RESERVED")
     nodes = [node("cpu-0", "IDLE", *maintained), node("cpu-1", "MIXED", *maintained, cpus=1)]
-    moves = decided(at(INSIDE, of_nodes("cpu-0", "cpu-1")), nodes)
-    assert [each for each in moves if isinstance(each, Drain)] == [Drain("cpu-0", REASON)]
+    actions = decided(at(INSIDE, of_nodes("cpu-0", "cpu-1")), nodes)
+    assert [each for each in actions if isinstance(each, Drain)] == [Drain("cpu-0", REASON)]
 
 
 @pytest.mark.parametrize(
@@ -122,14 +122,14 @@ def test_nobody_lists_jobs_for_an_update_that_waits_for_its_window() -> None:
     large = [sized(node("cpu-0"), LARGE), sized(node("cpu-1"), LARGE)]
     listing = {each.name: each for each in large}
     size = changed(at(BEFORE), facts=SMALL)
-    assert not update.needs_evidence(size.seen(listing))
-    assert update.needs_evidence(dataclasses.replace(size, now=INSIDE).seen(listing))
-    assert not evidence.is_needed(size.seen(listing), records_due=False)
+    assert not update.needs_full_listing(size.seen(listing))
+    assert update.needs_full_listing(dataclasses.replace(size, now=INSIDE).seen(listing))
+    assert not full_listing.is_needed(size.seen(listing), records_due=False)
 
 
 def reservations(size: NodeSetState, nodes: list[SlurmNode] = BOTH) -> list[Action]:
     listing = {each.name: each for each in nodes}
-    return window.moves(size, update.waiting_for_window(size.seen(listing)))
+    return window.actions(size, update.waiting_for_window(size.seen(listing)))
 
 
 def test_nodes_that_wait_are_reserved_for_the_next_opening() -> None:
@@ -221,7 +221,7 @@ def test_our_own_reservation_keeps_no_update_from_its_node() -> None:
 
 def told_of(size: NodeSetState, *nodes: SlurmNode) -> dict[Reason, str]:
     _, found = status.node_set(size.seen({each.name: each for each in nodes}))
-    return {each.reason: each.message for each in found.moving}
+    return {each.reason: each.message for each in found.progressing}
 
 
 def test_who_waits_for_a_window_is_told_until_when() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from slurm_operator.state import Evidence, K8sNode, Named, Restart, Unknown
+from slurm_operator.state import FullListing, K8sNode, Named, Restart, Unknown
 
 from tests.operator.sets import changed, node_set
 from tests.operator.test_scale import NOW, job, leaving, node, pod
@@ -17,7 +17,7 @@ def test_a_node_is_joined_with_its_pod_its_records_and_its_kubernetes_node() -> 
     there = pod("cpu-0", k8s_node="k8s-0")
     before, after = node("cpu-0"), leaving("cpu-0")
     state = node_set(1, 1, [there], NOW, k8s_nodes={"k8s-0": WELL}).seen(
-        {"cpu-0": before}, Evidence({"cpu-0": after}, ())
+        {"cpu-0": before}, FullListing({"cpu-0": after}, ())
     )
     worker = state.workers["cpu-0"]
     assert (worker.pod, worker.node, worker.full, worker.k8s_node) == (there, before, after, WELL)
@@ -40,23 +40,25 @@ def test_what_only_looks_like_a_node_of_the_set_is_none() -> None:
 def test_a_job_that_was_listed_later_shows_on_the_later_record_alone() -> None:
     both = {"cpu-0": leaving("cpu-0")}
     worker = (
-        node_set(0, 1, [pod("cpu-0")], NOW).seen(both, Evidence(both, (job(1, "SUSPENDED", "cpu-0"),))).workers["cpu-0"]
+        node_set(0, 1, [pod("cpu-0")], NOW)
+        .seen(both, FullListing(both, (job(1, "SUSPENDED", "cpu-0"),)))
+        .workers["cpu-0"]
     )
     assert worker.node
     assert worker.full
     assert (worker.node.busy, worker.full.busy, worker.is_free) == (False, True, False)
 
 
-@pytest.mark.parametrize("evidence", [None, Evidence({}, ())])
-def test_as_long_as_nobody_tells_a_node_counts_as_named_and_awaited(evidence: Evidence | None) -> None:
-    (worker,) = node_set(1, 1, [pod("cpu-0")], NOW).seen({}, evidence).workers.values()
+@pytest.mark.parametrize("full_listing", [None, FullListing({}, ())])
+def test_as_long_as_nobody_tells_a_node_counts_as_named_and_awaited(full_listing: FullListing | None) -> None:
+    (worker,) = node_set(1, 1, [pod("cpu-0")], NOW).seen({}, full_listing).workers.values()
     assert worker.is_named
     assert worker.is_awaited
 
 
 def test_a_node_that_only_its_own_job_names_is_not_awaited() -> None:
     named = Named(by_any=frozenset({"cpu-0"}), awaited=frozenset())
-    (worker,) = node_set(1, 1, [pod("cpu-0")], NOW).seen({}, Evidence({}, (), named)).workers.values()
+    (worker,) = node_set(1, 1, [pod("cpu-0")], NOW).seen({}, FullListing({}, (), named)).workers.values()
     assert (worker.is_named, worker.is_awaited) == (True, False)
 
 
@@ -64,7 +66,7 @@ def test_nothing_is_free_while_slurm_is_out_of_sight() -> None:
     pending = pod("cpu-0", ready=False, running=False)
     unseen = node_set(0, 1, [pending], NOW).seen(Unknown("RestUnreachable", ""))
     assert not unseen.workers["cpu-0"].is_free
-    assert unseen.seen({}, Evidence({}, ())).workers["cpu-0"].is_free
+    assert unseen.seen({}, FullListing({}, ())).workers["cpu-0"].is_free
 
 
 def test_a_repair_is_under_way_until_the_pod_is_younger_than_its_note() -> None:

@@ -192,11 +192,11 @@ class World:
         about = [item for item in items if item["involvedObject"].get("uid") == uid]
         return [(item["type"], item["reason"], item["message"]) for item in about if item["reason"].startswith(kind)]
 
-    def declare(self, replicas: int | None = 2, revision: str = "r1") -> None:
+    def declare(self, replicas: int | None = 2, revision: str = "r1", slurm_conf: str = CONF) -> None:
         """Declare what `pulumi up` would, in its order."""
         self.ledger(revision)
         meta = {"name": "slurm-config-wanted"}
-        self.create("configmaps", {"metadata": meta, "data": {"slurm.conf": CONF, "cgroup.conf": ""}})
+        self.create("configmaps", {"metadata": meta, "data": {"slurm.conf": slurm_conf, "cgroup.conf": ""}})
         for name, component in WORKLOADS:
             self.create("statefulsets", stateful_set(name, component))
         deployment = stateful_set("slurm-rest", "rest")
@@ -351,6 +351,7 @@ def operator(
         "POD_NAME": f"slurm-operator-{name}",
         "JWT_KEY_FILE": str(key),
         "HEALTH_PORT": str(port),
+        "CONFIG_DRY_RUN_URL": world.dry_run_url,
     }
     file = folder / f"{name}.log"
     with file.open("ab") as log:

@@ -12,7 +12,8 @@ import pytest
 
 from devcluster.apiserver.control_plane import ApiServer
 from devcluster.stacks import kubernetes_plugin as plugin
-from tests.provider.stacks import Cluster, Stack, python_that_knows_its_packages
+from tests.known_packages import python_that_knows_its_packages
+from tests.provider.stacks import Cluster, Stack
 
 CONTROLLERS = (
     "garbage-collector-controller,namespace-controller,statefulset-controller,deployment-controller,"

@@ -80,6 +80,52 @@ BAD: list[tuple[str, Any, str]] = [
     ("networkPolicies.enabled", "maybe", "want true or false"),
     ("images.pullPolicy", "Sometimes", "want one of 'Always', 'IfNotPresent' or 'Never'"),
     ("login.service.loadBalancerSourceRanges", ["10.0.0.1/8"], "want an address range such as 192.0.2.0/24"),
+    # Nodes' lines of slurm.conf.
+    *(
+        (f"nodeSets.0.{key}", value, f"pulumi-slurm:nodeSets[0].{expected}")
+        for key, value, expected in (
+            ("features", ["a,b"], "features[0]: got 'a,b'; want a feature of Slurm: letters, digits"),
+            ("features", ["a b"], "features[0]: got 'a b'; want a feature of Slurm"),
+            ("features", ["a&b"], "features[0]: got 'a&b'; want a feature of Slurm"),
+            ("features", ["a", "a"], "features[1]: got 'a'; want each of them once"),
+            ("features", ["cpu"], "features[0]: got 'cpu'; want further ones: each node has the name of its set"),
+            ("featureLabels", ["a/b/c"], "featureLabels[0]: got 'a/b/c'; want a Kubernetes label key"),
+            ("options", {"Comment": 1}, "options.Comment: got 'Comment'; want a key of a node that Slurm 26.05 knows"),
+            (
+                "options",
+                {"TmpDsk": 1},
+                "options.TmpDsk: got 'TmpDsk'; want a key of a node that Slurm 26.05 knows; did",
+            ),
+            ("options", {"tmpdisk": 1}, "options.tmpdisk: got 'tmpdisk'; want TmpDisk, as Slurm writes it"),
+            ("options", {"RealMemory": 1}, "options.RealMemory: got 'RealMemory'; want nodeSets[].resources.memory in"),
+            ("options", {"Features": 1}, "options.Features: got 'Features'; want nodeSets[].features in its place"),
+            ("options", {"State": 1}, "options.State: got 'State'; want another key: State is set by this program"),
+            ("options", {"CPUSpecList": 1}, "options.CPUSpecList: got 'CPUSpecList'; want no CPUSpecList: a pod may"),
+            ("options", {"MemSpecLimit": "1\nState=UP"}, "options.MemSpecLimit: got '1\\nState=UP'; want a whole"),
+            ("options", {"MemSpecLimit": 0}, "options.MemSpecLimit: got 0; want 1 or more"),
+            (
+                "options",
+                {"MemSpecLimit": 768},
+                "options.MemSpecLimit: got 768; want less than RealMemory (768, in MiB)",
+            ),
+            ("options", {"CoreSpecCount": 1}, "options.CoreSpecCount: got 1; want less than the cores of a node (1)"),
+            ("options", {"CoreSpecCount": 1}, "options.CoreSpecCount: got 1; want nothing, or slurm.constrainCores"),
+            ("options", {"Sockets": 2}, "options.Sockets: got 2; want Sockets x CoresPerSocket x ThreadsPerCore, or"),
+            ("options", {"ThreadsPerCore": 2}, "options.ThreadsPerCore: got 2; want Sockets x CoresPerSocket x"),
+            ("options", {"RestrictedCoresPerGPU": 1}, "options.RestrictedCoresPerGPU: got 1; want nothing, or gpus"),
+            ("options", {"TmpDisk": 99}, "options.TmpDisk: got 99; want nothing, or slurm.options.SlurmdParameters"),
+        )
+    ),
+    (
+        "nodeSets",
+        [{**SET, "features": ["fast"]}, {**SET, "name": "fast"}],
+        "pulumi-slurm:nodeSets[0].features[0]: got 'fast'; want another word: the nodes would also join the partitions",
+    ),
+    (
+        "nodeSets",
+        [{**GPU_SET, "options": {"RestrictedCoresPerGPU": 16}}],
+        "options.RestrictedCoresPerGPU: got 16; want at most the cores for each GPU (15)",
+    ),
     # Node sets and partitions.
     ("nodeSets.0.replicas", -1, "pulumi-slurm:nodeSets[0].replicas: got -1; want 0 or more"),
     ("nodeSets.0.replicas", "two", "pulumi-slurm:nodeSets[0].replicas: got 'two'; want a whole number"),
@@ -252,7 +298,11 @@ BAD: list[tuple[str, Any, str]] = [
     ("slurm.options", {"SlurmctldParameters": "allow_user_triggers"}, "slurmctld would run users' programs"),
     ("slurm.options", {"SlurmctldParameters": "Enable_Stepmgr"}, "slurmstepd would hold slurm.key on the job's node"),
     ("slurm.options", {"SlurmdParameters": "contain_spank"}, "want SlurmdParameters without contain_spank"),
-    ("slurm.options", {"JobSubmitPlugins": "throttle,lua"}, "want all_partitions or defaults or logging or pbs or"),
+    (
+        "slurm.options",
+        {"JobSubmitPlugins": "throttle,partition"},
+        "want all_partitions or defaults or logging or pbs or",
+    ),
     (
         "slurm.options",
         {"CliFilterPlugins": "../../srv/x"},

@@ -174,6 +174,8 @@ GOOD = ["nfsvers=4.1", "hard", "lookupcache=positive", "actimeo=3"]
         ({"mountOptions": [*GOOD, "actimeo=60"]}, "mountOptions actimeo=3; else"),
         ({"mountOptions": [*GOOD, "soft"]}, "mountOptions hard; else"),
         ({"mountOptions": [*GOOD, "nolock"]}, "mountOptions no nolock; else"),
+        ({"mountOptions": [*GOOD, "nfsvers=4.2"]}, "mountOptions nfsvers=4.1; else"),
+        ({"mountOptions": [*GOOD[1:], "vers=4"]}, "mountOptions nfsvers=4.1; else"),
         ({"provisioner": "efs.csi.aws.com"}, "shared (efs.csi.aws.com) makes NFS"),
         ({"provisioner": "cluster.local/nfs-subdir-external-provisioner"}, "makes NFS"),
         ({"provisioner": "file.csi.azure.com", "parameters": {"protocol": "nfs"}}, "makes NFS"),
@@ -241,7 +243,23 @@ def test_named_storage_that_nobody_looks_at_gets_its_advice_in_each_preview(
     assert len(told) == (words is not None), told
     if words:
         assert words in told[0]
-        assert "lookupcache=positive, actimeo=3; else a node may miss" in told[0]
+        assert "lookupcache=positive, actimeo=3, nfsvers=4.1; else a node may miss" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("version", "advised"), [(None, False), ("3", False), ("4.1", False), ("4", True), ("4.2", True)]
+)
+def test_a_version_of_nfs_that_loses_times_is_a_warning_of_the_preview(
+    monkeypatch: pytest.MonkeyPatch, version: str | None, advised: bool
+) -> None:
+    warned: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", warned.append)
+    nfs = {"server": "a", "path": "/b", **({"version": version} if version else {})}
+    cluster_checks.run(parse(changed("jail.storage", {"nfs": nfs})), lambda _: pytest.fail("asked"))
+    assert len(warned) == advised
+    for sentence in warned:
+        assert sentence.startswith(f"jail.storage.nfs.version: with {version} a node")
+        assert sentence.endswith("set 4.1")
 
 
 def test_who_may_not_list_storage_classes_gets_no_advice_and_no_warning(server: str) -> None:

@@ -50,7 +50,8 @@ def test_every_component_resource_of_the_program_is_one_of_them() -> None:
 def test_a_component_is_registered_under_its_own_type_with_a_parent_and_outputs(
     engine: Engine, component: type[Component]
 ) -> None:
-    found = [each for each in engine.registered if each.type == f"pulumi-slurm:index:{component.__name__}"]
+    stored = component.stored_as or component.__name__
+    found = [each for each in engine.registered if each.type == f"pulumi-slurm:index:{stored}"]
     assert found, f"no {component.__name__}: put what it takes into tests.unit.samples.EVERYTHING"
     for each in found:
         parent = each.request.parent
@@ -84,5 +85,4 @@ def test_a_component_lives_in_a_file_that_names_what_it_declares(component: type
     file = component.__module__.rpartition(".")[2]
     words = re.sub(r"(?<!^)(?=[A-Z])", "_", component.__name__).lower()
     shared = {"Namespace": "slurm_cluster", "Workers": "slurm_cluster", "GeneratedKeys": "credentials"}
-    shared |= {"Directory": "ldap", "Rehearsal": "config_dry_run"}  # Stored states know these types, so they stay.
     assert shared.get(component.__name__, words) == file or words.startswith(file) or file.startswith(words)

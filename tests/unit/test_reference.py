@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from components.config import key_table, reference
+from components.config.nodes.node_sets import NodeSet
 from components.config.partitions import Partition
-from components.config.values import partition_options
+from components.config.values import node_options, partition_options
+from components.config.values.line_keys import LineKeys
 from tests.unit import golden_files
 
 
@@ -24,10 +28,15 @@ def test_the_table_of_keys_is_current() -> None:
     assert golden_files.KEY_TABLE.read_text() == key_table.text(), golden_files.AGAIN
 
 
-def test_a_key_of_a_partition_is_in_one_list_and_its_typed_key_is_a_field() -> None:
+@pytest.mark.parametrize("keys", [node_options.KEYS, partition_options.KEYS], ids=["nodes", "partitions"])
+def test_a_key_of_a_line_is_in_one_list(keys: LineKeys) -> None:
     """tests/image/test_options.py compares the lists with the installed Slurm."""
-    lists = [partition_options.TYPED, partition_options.OWNED, partition_options.REFUSED, partition_options.ALLOWED]
-    keys = [key.lower() for each in lists for key in each]
-    assert sorted(set(keys)) == sorted(keys)
+    said = [key.lower() for each in (keys.typed, keys.owned, keys.refused, keys.allowed) for key in each]
+    assert sorted(set(said)) == sorted(said)
+
+
+def test_the_key_that_sets_one_of_slurms_is_a_field() -> None:
     fields = {info.alias for info in Partition.model_fields.values()}
     assert fields - {"options"} == set(partition_options.TYPED.values())
+    named = {name.partition(".")[0] for name in node_options.TYPED.values()}
+    assert named <= {info.alias for info in NodeSet.model_fields.values()}

@@ -131,6 +131,35 @@ def _replacements(config: Config, node_set: NodeSet) -> Iterator[Violation]:
         yield Violation("reactions", "replace", want=want)
 
 
+def _options(config: Config, node_set: NodeSet) -> Iterator[Violation]:
+    """Options that have no effect, or a bad one, without another of Slurm's settings."""
+    if "CoreSpecCount" in node_set.options and not config.slurm.constrain_cores:
+        want = "nothing, or slurm.constrainCores: true: without it jobs would share the cores that it takes from them"
+        yield Violation("options", "CoreSpecCount", want=want)
+    others = config.slurm.slurm_conf_options
+    overrides = "config_overrides" in others.get("SlurmdParameters", "").lower().split(",")
+    if "TmpDisk" in node_set.options and not overrides and "TmpFS" not in others:
+        want = (
+            "nothing, or slurm.options.SlurmdParameters: config_overrides: slurmd reports the size of the pod's own "
+            "/tmp, and Slurm would keep each node out of service for having less"
+        )
+        yield Violation("options", "TmpDisk", want=want)
+
+
+def _features(config: Config, node_set: NodeSet) -> Iterator[Violation]:
+    """A node set's name is the feature by which partitions find its nodes."""
+    sets = {each.name for each in config.node_sets}
+    for index, feature in enumerate(node_set.features or []):
+        if feature == node_set.name:
+            yield Violation("features", index, want="further ones: each node has the name of its set already")
+        elif feature in sets:
+            want = f"another word: the nodes would also join the partitions of node set {feature}"
+            yield Violation("features", index, want=want)
+    if node_set.feature_labels and not config.operator.watch_nodes:
+        want = "nothing beside operator.watchNodes: false: the operator could not read them"
+        yield Violation("featureLabels", want=want)
+
+
 def _rdma(config: Config, node_set: NodeSet) -> Iterator[Violation]:
     operator, rdma = config.network_operator, node_set.network.rdma
     if rdma is None:
@@ -200,4 +229,4 @@ ON_CONFIG: Final = (
     _locked_memory,
     _login_submounts,
 )
-ON_NODE_SET: Final = (_replacements, _rdma, _secondary_networks, _node_submounts)
+ON_NODE_SET: Final = (_replacements, _options, _features, _rdma, _secondary_networks, _node_submounts)

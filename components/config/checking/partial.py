@@ -1,6 +1,6 @@
 """Models of a partly invalid configuration, so that rules run on its valid parts."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_origin
@@ -24,6 +24,17 @@ class _Rows(list[Any]):
     def __init__(self, rows: Mapping[int, Any]) -> None:
         super().__init__(rows.values())
         self.positions = list(rows)
+
+
+class _Entries(dict[Any, Any]):
+    """The valid entries of a map. It also contains the keys whose values are invalid: they were given."""
+
+    def __init__(self, entries: Mapping[Any, Any], wrong: Collection[Any]) -> None:
+        super().__init__(entries)
+        self._wrong = frozenset(wrong)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._wrong or super().__contains__(key)
 
 
 def parsed(model: type[_Model], raw: Any) -> _Model:
@@ -58,7 +69,8 @@ def _value(annotation: Any, raw: Any) -> Any:
         return _Rows({index: value for index, part in enumerate(raw) for value in _right(row[0], part)})
     if isinstance(raw, Mapping) and (entry := _inside(annotation, dict)):
         keys = {key: value for key, part in raw.items() for value in _right(entry[1], part)}
-        return {name: value for key, value in keys.items() for name in _right(entry[0], key)}
+        valid = {name: value for key, value in keys.items() for name in _right(entry[0], key)}
+        return _Entries(valid, raw.keys() - keys.keys())
     model = None if _inside(annotation, list) else model_of(annotation)
     if model is None or not issubclass(model, Model) or not isinstance(raw, Mapping):
         raise NotParsedError

@@ -17,7 +17,7 @@ _POD_INTERFACE: Final = {"NCCL_SOCKET_IFNAME": "eth0"}
 
 
 class FabricProduct(StrEnum):
-    """Machines with a known fabric. The names are this project's own."""
+    """Kubernetes nodes with a known fabric. The names are this project's own."""
 
     INFINIBAND = "infiniband"
     COREWEAVE_INFINIBAND = "coreweave-infiniband"

@@ -26,7 +26,8 @@ class NodeNetwork(Model):
         factory=list,
     )
     product: FabricProduct | None = setting(
-        f"Machines with a known fabric: sets NCCL's variables for it ({', '.join(FabricProduct)}).", default=None
+        f"Kubernetes nodes with a known fabric: sets NCCL's variables for it ({', '.join(FabricProduct)}).",
+        default=None,
     )
     nccl: dict[NcclVariable, NcclValue] = setting(
         "Variables for the nodes' /etc/nccl.conf. They replace those of product; a job's own environment replaces "

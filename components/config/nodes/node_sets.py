@@ -6,15 +6,16 @@ from enum import StrEnum
 from typing import Annotated, Final
 
 from components.config.model import Model, setting
+from components.config.nodes.gpus import Gpus
+from components.config.nodes.line_options import NodeOptionName, NodeOptionValue, line_violations
 from components.config.nodes.network import NodeNetwork
 from components.config.nodes.policy import Policy
 from components.config.nodes.reactions import Reactions
 from components.config.nodes.submounts import Submount, memory_of, too_much_memory
 from components.config.pods import Toleration
 from components.config.rule import Violation, rule
-from components.config.values.files import DeviceFiles, device_count
 from components.config.values.images import ImmutableImage
-from components.config.values.object_names import GresType, LabelKey, LabelValue, ObjectName, SetName
+from components.config.values.object_names import Feature, LabelKey, LabelValue, SetName
 from components.config.values.quantities import (
     Cpu,
     Duration,
@@ -34,43 +35,7 @@ GPU_WEIGHT = 1000
 """Slurm fills low weights first: jobs without GPUs stay off GPU nodes while others are free."""
 
 
-NO_RUNTIME_CLASS: Final = "none"
-NVIDIA_PREFIX: Final = "nvidia.com/"
 LARGEST_SET: Final = 10_000
-
-
-class Gpus(Model):
-    """GPUs of each node."""
-
-    type: GresType = setting(
-        "Type of the GPU, such as h100: a part of the product's name as the driver says it (NVIDIA H100 80GB HBM3), in "
-        "lower case, with _ for spaces. Jobs ask for it: --gres=gpu:h100:2."
-    )
-    per_node: WholeNumber = setting("GPUs of each node.", ge=1, le=64)
-    resource: LabelKey = setting("Kubernetes resource that the device plugin offers.", default="nvidia.com/gpu")
-    runtime_class: ObjectName = setting(
-        "RuntimeClass of the pods, whose container runtime brings the driver's libraries into them; none: the nodes' "
-        "default runtime does.",
-        default="nvidia",
-    )
-    devices: DeviceFiles | None = setting(
-        "Device files of a node's GPUs, such as /dev/nvidia[0-7], as gres.conf's File takes them. Left out: Slurm "
-        "finds NVIDIA's GPUs by itself.",
-        default=None,
-    )
-
-    @rule
-    def _devices(self) -> Iterator[Violation]:
-        if self.devices is None and not self.resource.startswith(NVIDIA_PREFIX):
-            want = f"gpus.devices beside it, the device files: Slurm finds only GPUs of {NVIDIA_PREFIX} by itself"
-            yield Violation("resource", want=want)
-        if self.devices is not None and (count := device_count(self.devices)) != self.per_node:
-            yield Violation("devices", want=f"as many files as gpus.perNode says: {self.per_node}, not {count}")
-
-    @property
-    def kubernetes_runtime_class(self) -> str | None:
-        """The pods' runtimeClassName; None for the nodes' default runtime."""
-        return None if self.runtime_class == NO_RUNTIME_CLASS else self.runtime_class
 
 
 class NodeResources(Model):
@@ -96,7 +61,7 @@ class NodeResources(Model):
         ge=64,
     )
     cpu_request: Cpu | None = setting(
-        "CPU that Kubernetes keeps for the pod. Left out: cpu. Less shares a machine's CPUs, for development.",
+        "CPU that Kubernetes keeps for the pod. Left out: cpu. Less shares a Kubernetes node's CPUs, for development.",
         unit="Kubernetes CPU quantity",
         default=None,
     )
@@ -246,6 +211,21 @@ class NodeSet(Model):
         default=8,
         ge=1,
     )
+    features: list[Feature] | None = setting(
+        "Further features of its nodes, for `sbatch --constraint`, beside its name. A change takes effect at once. "
+        "Left out: those that administrators give with scontrol stay.",
+        default=None,
+    )
+    feature_labels: list[LabelKey] = setting(
+        "Keys of labels of Kubernetes nodes. Each gives the Slurm nodes on them a feature of the key's last part and "
+        "its value: topology.kubernetes.io/zone gives zone=a. Needs operator.watchNodes.",
+        factory=list,
+    )
+    options: dict[NodeOptionName, NodeOptionValue] = setting(
+        "Further keys of its nodes' lines, as slurmd registers them; docs/slurm-keys.md lists them. A node changes "
+        "with its next pod, when its jobs have ended.",
+        factory=dict,
+    )
     node_selector: dict[LabelKey, LabelValue] = setting("Labels of the Kubernetes nodes to run on.", factory=dict)
     tolerations: list[Toleration] = setting("Taints of Kubernetes nodes that the pods tolerate.", factory=list)
 
@@ -261,6 +241,18 @@ class NodeSet(Model):
             yield Violation("waitForNodes", want="a number of nodes in replicas beside it, or false")
 
     @rule
+    def _options(self) -> Iterator[Violation]:
+        gpus = self.gpus.per_node if self.gpus else 0
+        yield from line_violations(self.options, self.resources.cpu, self.job_memory_mib, gpus)
+
+    @rule
+    def _features(self) -> Iterator[Violation]:
+        for at, written in (("features", self.features or []), ("featureLabels", self.feature_labels)):
+            for index, each in enumerate(written):
+                if each in written[:index]:
+                    yield Violation(at, index, want="each of them once")
+
+    @rule
     def _submounts(self) -> Iterator[Violation]:
         of = "what resources.memory leaves beside resources.reservedMemory"
         yield from too_much_memory(self.submounts, self.resources.pod_memory_mib, of)
@@ -270,6 +262,11 @@ class NodeSet(Model):
         """Memory that Slurm gives to jobs, in MiB (RealMemory). Files in a tmpfs outlive the job that wrote them."""
         own = self.resources
         return memory_mib(own.memory) - memory_mib(own.reserved_memory) - memory_of(self.submounts)
+
+    @property
+    def schedulable_memory_mib(self) -> int:
+        """Memory that jobs of a node may have together: Slurm keeps MemSpecLimit of RealMemory for itself."""
+        return self.job_memory_mib - self.options.get("MemSpecLimit", 0)
 
     @property
     def base_weight(self) -> int:

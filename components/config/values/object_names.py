@@ -47,6 +47,13 @@ LabelKey = Annotated[str, matching(_LABEL_KEY, "a Kubernetes label key such as e
 LabelValue = Annotated[
     str, matching(_LABEL_VALUE, "a Kubernetes label value: at most 63 letters, digits, `.`, `_`, `-`")
 ]
+Feature = Annotated[
+    str,
+    matching(
+        r"[A-Za-z0-9_][A-Za-z0-9_.+=-]{0,62}",
+        "a feature of Slurm: letters, digits, `_`, `.`, `+`, `=` and `-`, such as avx512",
+    ),
+]
 PoolName = Annotated[
     str, matching(r"[A-Za-z0-9]([A-Za-z0-9_]{0,61}[A-Za-z0-9])?", "letters, digits and inner `_`, such as fabric")
 ]

@@ -3,10 +3,9 @@
 tests/image/test_options.py compares them with the keys that the installed Slurm's parser takes.
 """
 
-import difflib
 from typing import Final
 
-from components.config.values.validation import wrong
+from components.config.values.line_keys import LineKeys
 
 TYPED: Final = {
     "MaxTime": "maxTime",
@@ -74,26 +73,4 @@ ALLOWED: Final = (
 )
 """Keys that partitions[].options sets."""
 
-_KNOWN: Final = {key.lower(): key for key in (*TYPED, *OWNED, *REFUSED, *ALLOWED)}
-
-
-def check_partition_option(name: str) -> str:
-    """Return the key as it was written.
-
-    Raises:
-        PydanticCustomError: A partition has no such key in Slurm, it is written in another case, or it is not free.
-    """
-    key = _KNOWN.get(name.lower())
-    if key is None:
-        close = difflib.get_close_matches(name.lower(), _KNOWN, n=1)
-        hint = f"; did you mean {_KNOWN[close[0]]}?" if close else ""
-        raise wrong(f"a key of a partition that Slurm 26.05 knows{hint}")
-    if key in TYPED:
-        raise wrong(f"partitions[].{TYPED[key]} in its place, which sets {key}")
-    if key in OWNED:
-        raise wrong(f"another key: {key} is set by this program, {OWNED[key]}")
-    if key in REFUSED:
-        raise wrong(f"no {key}: {REFUSED[key]}")
-    if key != name:
-        raise wrong(f"{key}, as Slurm writes it")
-    return name
+KEYS: Final = LineKeys("a partition", "partitions[]", TYPED, OWNED, REFUSED, ALLOWED)

@@ -26,6 +26,7 @@ _LIST_KEYS: Final = (
     "AccountingStorageTRES",
     "CommunicationParameters",
     "JobSubmitPlugins",
+    "CliFilterPlugins",
 )
 LIST_KEYS: Final = frozenset(key.lower() for key in _LIST_KEYS)
 """Comma-separated lists. A user's items are added to them, since ours must stay."""

@@ -52,6 +52,11 @@ def _removal() -> Schema:
     return policy(node_sets.Removal, {"deadlineSeconds": _TEN_YEARS}, [both_or_none])
 
 
+def _words(description: str | None, length: int) -> Schema:
+    """A list of texts of so many characters at most."""
+    return {"description": description, "type": "array", "maxItems": 256, "items": text(length)}
+
+
 def _spec() -> Schema:
     fields = node_sets.NodeSet.model_fields
     cluster = "SlurmCluster of this namespace that the nodes belong to."
@@ -67,6 +72,8 @@ def _spec() -> Schema:
             "cluster": definition.label(cluster, SET_NAME, LONGEST_SET_NAME, definition.IMMUTABLE),
             "statefulSet": definition.label(stateful_set, SET_NAME, LONGEST_SET_NAME, definition.IMMUTABLE),
             "replicas": {"description": replicas, **INT32, **limits(fields["replicas"])},
+            "features": _words(fields["features"].description, 64),
+            "featureLabels": _words(fields["feature_labels"].description, 317),
             **{key: {"description": fields[key].description, **schema} for key, schema in sections.items()},
         },
         ["cluster", "statefulSet"],

@@ -27,7 +27,7 @@ NOTE = "pulled-from"
 SOURCES = ("docker://", "docker-archive:", "oci-archive:", "oci:", "dir:")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-"""This machine's architecture, as uname and as the OCI image specification name it."""
+"""This node's architecture, as uname and as the OCI image specification name it."""
 RIGHTS = stat.S_ISUID | stat.S_ISGID
 LOOK_INTO = stat.S_IRUSR | stat.S_IXUSR
 CAPABILITIES = "security.capability"
@@ -181,7 +181,7 @@ def pull(source: str, bundle: Path, *, insecure: bool) -> None:
 
 
 def check_architecture(layout: Path, source: str) -> None:
-    """Checks that this machine can run an image.
+    """Checks that this node can run an image.
 
     A registry's list has an image for each architecture, of which skopeo took the right one.
 

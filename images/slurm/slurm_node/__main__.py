@@ -45,8 +45,8 @@ def main() -> int:
 
 def _find(place: str) -> Callable[..., int]:
     module, _, function = place.partition(":")
-    found: Callable[..., int] = getattr(importlib.import_module(f"slurm_node.{module}"), function)
-    return found
+    role: Callable[..., int] = getattr(importlib.import_module(f"slurm_node.{module}"), function)
+    return role
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""What the operator speaks to: slurmrestd, the API server, its lease, the config dry run."""
+"""Clients of slurmrestd, of the API server, of the operator's lease and of the config dry run."""

@@ -1,4 +1,4 @@
-"""How the operator reaches the API server: as a pod by its service account, else by a kubeconfig."""
+"""Access to the API server: by the pod's service account, else by a kubeconfig."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def find() -> kopf.ConnectionInfo:
     Raises:
         FileNotFoundError: neither a service account nor the file named by KUBECONFIG is there.
     """
-    if found := kopf.login_with_kubeconfig():
-        return found
+    if info := kopf.login_with_kubeconfig():
+        return info
     # By address, which works without DNS.
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     return kopf.ConnectionInfo(
@@ -30,16 +30,16 @@ def find() -> kopf.ConnectionInfo:
     )
 
 
-def tls(found: kopf.ConnectionInfo) -> ssl.SSLContext:
+def tls(info: kopf.ConnectionInfo) -> ssl.SSLContext:
     """Return a context that trusts the cluster's authority and shows the client certificate, if there is one."""
-    authority = base64.b64decode(found.ca_data).decode() if found.ca_data else None
-    context = ssl.create_default_context(cafile=found.ca_path, cadata=authority)
-    if found.certificate_path:
-        context.load_cert_chain(found.certificate_path, found.private_key_path)
-    elif found.certificate_data and found.private_key_data:
+    authority = base64.b64decode(info.ca_data).decode() if info.ca_data else None
+    context = ssl.create_default_context(cafile=info.ca_path, cadata=authority)
+    if info.certificate_path:
+        context.load_cert_chain(info.certificate_path, info.private_key_path)
+    elif info.certificate_data and info.private_key_data:
         # The ssl module takes client keys from files only.
         with tempfile.NamedTemporaryFile() as pair:
-            pair.write(base64.b64decode(found.certificate_data) + b"\n" + base64.b64decode(found.private_key_data))
+            pair.write(base64.b64decode(info.certificate_data) + b"\n" + base64.b64decode(info.private_key_data))
             pair.flush()
             context.load_cert_chain(pair.name)
     return context

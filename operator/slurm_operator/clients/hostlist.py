@@ -25,11 +25,11 @@ def _names(part: str) -> list[str]:
     # What stood in brackets is every second piece.
     pieces = enumerate(_BRACKETS.split(part))
     choices = [_numbers(piece) if number % 2 else [piece] for number, piece in pieces]
-    return ["".join(each) for each in itertools.product(*choices)]
+    return ["".join(parts) for parts in itertools.product(*choices)]
 
 
 def _numbers(ranges: str) -> list[str]:
-    found: list[str] = []
+    numbers: list[str] = []
     for item in ranges.split(","):
         match = _RANGE.fullmatch(item)
         if match is None:
@@ -37,5 +37,5 @@ def _numbers(ranges: str) -> list[str]:
         first, last = match[1], match[2] or match[1]
         if int(last) - int(first) >= _MAX_NODES:
             raise ValueError(f"too many nodes: [{ranges}]")
-        found += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
-    return found
+        numbers += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
+    return numbers

@@ -25,8 +25,8 @@ _SHORT_SECONDS = 5.0
 class Watch:
     """A kind of the namespace, or one object of it, where the Role grants no more.
 
-    `selector` are labels (`key=value,…`) of what is watched. `read` makes of an object what is kept of it: of pods and
-    machines there are thousands.
+    `selector` are labels (`key=value,…`) of what is watched. `read` returns the part of an object that is kept, since
+    there are thousands of pods and Kubernetes nodes.
     """
 
     api: str
@@ -36,7 +36,7 @@ class Watch:
     read: Callable[[Object], Any] = whole
 
     def shows(self, live: Object) -> bool:
-        """Whether an object is among those watched."""
+        """Return True if the watch covers the object."""
         metadata = live["metadata"]
         wanted = dict(term.split("=", 1) for term in self.selector.split(",") if term)
         named = live["kind"] == self.kind and self.name in ("", metadata["name"])
@@ -44,7 +44,7 @@ class Watch:
 
     @property
     def params(self) -> dict[str, str]:
-        """How the API server is asked for them."""
+        """The query parameters that select the watched objects."""
         by_name = {"fieldSelector": f"metadata.name={self.name}"} if self.name else {}
         return by_name | ({"labelSelector": self.selector} if self.selector else {})
 
@@ -57,7 +57,7 @@ def plural(kind: str) -> str:
 
 @dataclasses.dataclass(slots=True)
 class _Shown:
-    """What a watch has shown: what was read of objects by name, and what is known to be older than it.
+    """The cache of one watch: what `read` kept of each object, by name, and the versions of its latest events.
 
     `newest` is the version of the newest news of a name, also of one that went. Older than `version` is all else.
     """
@@ -68,7 +68,7 @@ class _Shown:
     newest: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def take(self, live: Object, *, gone: bool = False) -> bool:
-        """Take an object over, unless there is newer news of its name; returned is whether it says something else."""
+        """Store an object unless a newer event of its name was stored; return True if that changed what is known."""
         name, version = live["metadata"]["name"], int(live["metadata"]["resourceVersion"])
         if version < self.newest.get(name, self.version):
             return False
@@ -81,18 +81,18 @@ class _Shown:
         return before is None or _said(before) != _said(now)
 
     def has_shown_all_until(self, version: int) -> None:
-        """Forget of which version the news were that are older than that."""
+        """Note that the watch has shown everything up to `version`, and forget older versions by name."""
         self.version = version
         self.newest = {name: known for name, known in self.newest.items() if known > version}
 
 
 def _said(kept: Any) -> Any:
-    """What counts as news: of a whole object not its status."""
+    """Return the part of an object whose change is news: of a whole object all but its status."""
     return fingerprint(kept) if isinstance(kept, dict) else kept
 
 
 class Informer:
-    """What the watches have shown.
+    """A cache of objects that watches keep current.
 
     Attributes:
         broken: why a watch does not work now.
@@ -121,14 +121,14 @@ class Informer:
             self._begin(new)
 
     def look_again(self, kind: str, name: str) -> None:
-        """Begin the watch of an object anew, which has shown what is not so; until then the object is left out."""
-        for watch in [each for each in self._tasks if each.kind == kind and each.name in ("", name)]:
+        """Restart the watch of an object that showed something wrong; until it lists again, snapshots omit that."""
+        for watch in [followed for followed in self._tasks if followed.kind == kind and followed.name in ("", name)]:
             self._tasks[watch].cancel()
             self._shown.pop(watch, None)
             self._begin(watch)
 
     def snapshot(self, keys: Iterable[Key]) -> dict[Key, Any]:
-        """What is kept of objects, None for one that is missing; an object whose watch is broken is left out."""
+        """Return what the cache keeps of objects: None for a missing one, no entry for one whose watch is broken."""
         by_kind: dict[str, dict[str, Any]] = {}
         by_name: dict[Key, Any] = {}
         for watch, shown in self._shown.items():
@@ -143,7 +143,7 @@ class Informer:
         }
 
     def objects(self, watch: Watch) -> Mapping[str, Any] | None:
-        """What a watch shows, by name; None while it is broken or has not begun."""
+        """Return the cached objects of a watch by name; None while the watch is broken or has not begun."""
         shown = self._shown.get(watch)
         return None if shown is None else shown.objects
 
@@ -167,10 +167,10 @@ class Informer:
         while True:
             began = clock()
             try:
-                # Not listed anew as long as it works: all objects would be there twice meanwhile.
+                # It does not list again while the watch works: all objects would be in memory twice meanwhile.
                 shown = await self._watch_once(watch, shown)
                 trouble, least = "", 0.0
-            except Exception as error:  # Whatever it is: without its watch a kind would be taken for what it once was.
+            except Exception as error:  # Whatever it is: a watch that ended silently would leave the cache stale.
                 shown = None
                 self._shown.pop(watch, None)
                 if not isinstance(error, KubernetesError):

@@ -1,6 +1,7 @@
 """Looks at jobs: at the states of all, then at those few that a question is about, one by one.
 
-A queue that is too deep for that is left alone: nothing that takes a node away needs it (decide/node_sets/evidence.py).
+A queue that is too deep for that is left alone: nothing that takes a node away needs it
+(decide/node_sets/full_listing.py).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ JUDGED_FROM_SECONDS = 10.0
 REST_SECONDS = 600.0
 """Only jobs that wait or run are counted, and not at once; a list that is found to be too long is left for so long."""
 NAMES_SECONDS = 3600.0
-"""Which nodes a job asks for changes by `scontrol update` alone, so that each job is looked at once an hour."""
+"""Only `scontrol update` changes the nodes that a job asks for, so each job is read once an hour."""
 _FOR_NODES = frozenset({"None", "Resources", "Priority", "ReqNodeNotAvail", "PartitionConfig", "PartitionNodeLimit"})
 """Slurm's reasons of jobs that more nodes would let run; one that is held, or waits for another job, has others."""
 _AT_ONCE = 4
@@ -53,8 +54,8 @@ class JobListing:
 
     async def alive(self, rest: SlurmRest, seconds: float = MOST_SECONDS) -> tuple[SlurmJob, ...] | Unknown:
         """Look at all jobs that wait or run; Unknown if there are too many."""
-        found = await self._look(rest, seconds, MOST_ALIVE, slurm_nodes.has_not_ended)
-        return found if isinstance(found, Unknown) else found.jobs
+        listed = await self._look(rest, seconds, MOST_ALIVE, slurm_nodes.has_not_ended)
+        return listed if isinstance(listed, Unknown) else listed.jobs
 
     async def named(self, rest: SlurmRest, seconds: float = MOST_SECONDS) -> Named | None:
         """Sum up which nodes waiting and running jobs and reservations name; None as long as it is not all known.
@@ -69,13 +70,13 @@ class JobListing:
                 alive = _lookups(states, slurm_nodes.has_not_ended)
                 known = self._keep_known(rest.url, alive)
                 left = [number for number in sorted(alive) if number not in known]
-                async for number, found in _one_by_one(rest, _first(left, alive)):
-                    known[number] = tuple(found)
+                async for number, read in _one_by_one(rest, _first(left, alive)):
+                    known[number] = tuple(read)
                     self._known[rest.url, number] = (self._clock(), known[number])
                 if len(known) < len(alive):
                     return None
-                waiting = {_whole(number) for number, each in states if "PENDING" in each}
-                jobs = [job for number, found in known.items() for job in _as_now(found, number in waiting)]
+                waiting = {_whole(number) for number, words in states if "PENDING" in words}
+                jobs = [job for number, read in known.items() for job in _as_now(read, number in waiting)]
                 return records.named(jobs, await rest.reservations())
         except (SlurmError, TimeoutError):
             return None
@@ -84,14 +85,14 @@ class JobListing:
         """Forget what is old or over, and return what is known of a cluster's jobs."""
         since, there = self._clock() - NAMES_SECONDS, set(alive)
         self._known = {
-            (of, job): found
-            for (of, job), found in self._known.items()
-            if found[0] > since and (of != url or job in there)
+            (of, job): read
+            for (of, job), read in self._known.items()
+            if read[0] > since and (of != url or job in there)
         }
         return {job: jobs for (of, job), (_, jobs) in self._known.items() if of == url}
 
     async def pending(self, rest: SlurmRest, seconds: float = MOST_SECONDS) -> Mapping[str, int] | None:
-        """How many nodes the jobs ask for that could start if there were more, by partition.
+        """Return by partition how many nodes the jobs ask for that more nodes would let start.
 
         A job that may run in several partitions counts in each. A task of an array counts once for its node, although
         many may share one. None if there are too many jobs, or nobody tells.
@@ -101,16 +102,16 @@ class JobListing:
                 states = await self._states(rest)
                 if isinstance(states, Unknown):
                     return None
-                waiting = _lookups(states, lambda each: "PENDING" in each)
-                found: collections.Counter[str] = collections.Counter()
+                waiting = _lookups(states, lambda words: "PENDING" in words)
+                counted: collections.Counter[str] = collections.Counter()
                 asked = _first(sorted(waiting), waiting)
-                rows = collections.Counter(_whole(number) for number, each in states if "PENDING" in each)
+                rows = collections.Counter(_whole(number) for number, words in states if "PENDING" in words)
                 async for number, jobs in _one_by_one(rest, asked):
                     there = [job for job in jobs if _could_start(job)]
                     # All waiting tasks of an array are one record.
                     times = max(1, rows[number] // len(there)) if there else 0
-                    found.update(partition for job in there * times for partition in _asked(job))
-                return found if len(asked) == len(waiting) else _as_many(found, len(waiting) / max(1, len(asked)))
+                    counted.update(partition for job in there * times for partition in _asked(job))
+                return counted if len(asked) == len(waiting) else _as_many(counted, len(waiting) / max(1, len(asked)))
         except (SlurmError, TimeoutError):
             return None
 
@@ -126,7 +127,7 @@ class JobListing:
                 for kind in kinds:
                     numbers = _lookups(states, kind)
                     if sum(numbers.values()) <= most:
-                        return Jobs(await _each(rest, numbers), complete=kind is kinds[0])
+                        return Jobs(await _jobs_of(rest, numbers), complete=kind is kinds[0])
         except SlurmError as error:
             return Unknown(error.reason, str(error))
         except TimeoutError:
@@ -147,7 +148,7 @@ class JobListing:
 
 
 def _could_start(job: SlurmJob) -> bool:
-    """Whether a job waits for nodes: Slurm names no other reason than that they are taken, or not there."""
+    """Return True if a job waits for nodes: Slurm's only reason is that they are taken or missing."""
     return "PENDING" in job.states and "COMPLETING" not in job.states and job.waits_for in _FOR_NODES
 
 
@@ -156,54 +157,54 @@ def _asked(job: SlurmJob) -> list[str]:
     return [partition for partition in job.partitions for _ in range(job.node_count)]
 
 
-def _as_many(found: Mapping[str, int], times: float) -> dict[str, int]:
+def _as_many(counted: Mapping[str, int], times: float) -> dict[str, int]:
     """Count for all jobs what was counted for some."""
-    return {partition: math.ceil(nodes * times) for partition, nodes in found.items()}
+    return {partition: math.ceil(nodes * times) for partition, nodes in counted.items()}
 
 
 def _whole(number: str) -> str:
-    """What a job is asked for by: its array, or its heterogeneous job."""
+    """Return the number to ask slurmrestd for: that of the job's array, or of its heterogeneous job."""
     return number.replace("+", "_").partition("_")[0]
 
 
 def _first(numbers: Iterable[str], records_of: collections.Counter[str]) -> list[str]:
     """As many as a pass may look at; one whose answer is very long for itself, and none that is longer than that."""
-    found: list[str] = []
+    chosen: list[str] = []
     total = 0
     for number in numbers:
         total += records_of[number]
         if total > MOST_LOOKED_AT:
-            return found or ([number] if total <= MOST_ALIVE else [])
-        found.append(number)
-    return found
+            return chosen or ([number] if total <= MOST_ALIVE else [])
+        chosen.append(number)
+    return chosen
 
 
-def _as_now(found: Iterable[SlurmJob], waits: bool) -> list[SlurmJob]:
+def _as_now(read: Iterable[SlurmJob], waits: bool) -> list[SlurmJob]:
     """Jobs that were looked at earlier: of what waits by now, an earlier node is none that it has."""
-    return [dataclasses.replace(job, nodes=frozenset()) if waits else job for job in found]
+    return [dataclasses.replace(job, nodes=frozenset()) if waits else job for job in read]
 
 
 def _lookups(
     states: Iterable[tuple[str, frozenset[str]]], kind: Callable[[frozenset[str]], bool]
 ) -> collections.Counter[str]:
-    """What to ask for, and how many records each answer has.
+    """Return the numbers to ask slurmrestd for, and how many job records each answer has.
 
     The answer about a task has the whole array, one about a component the whole heterogeneous job. The waiting tasks of
     an array are one record.
     """
     records: collections.Counter[str] = collections.Counter()
     asked = set()
-    for number, each in states:
+    for number, words in states:
         whole = _whole(number)
-        records[whole] = max(1, records[whole]) + (each != {"PENDING"})
-        if kind(each):
+        records[whole] = max(1, records[whole]) + (words != {"PENDING"})
+        if kind(words):
             asked.add(whole)
     return collections.Counter({whole: records[whole] for whole in asked})
 
 
-async def _each(rest: SlurmRest, numbers: Iterable[str]) -> tuple[SlurmJob, ...]:
-    found = [job async for _, jobs in _one_by_one(rest, sorted(numbers)) for job in jobs]
-    return tuple({job.job_id: job for job in found}.values())
+async def _jobs_of(rest: SlurmRest, numbers: Iterable[str]) -> tuple[SlurmJob, ...]:
+    jobs_read = [job async for _, jobs in _one_by_one(rest, sorted(numbers)) for job in jobs]
+    return tuple({job.job_id: job for job in jobs_read}.values())
 
 
 async def _one_by_one(rest: SlurmRest, numbers: Sequence[str]) -> AsyncIterator[tuple[str, Sequence[SlurmJob]]]:

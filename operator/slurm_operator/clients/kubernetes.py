@@ -25,7 +25,7 @@ DEADLINE_SECONDS = 5.0
 LISTING_SECONDS = 30.0
 """For a page of a listing, which may be long and changes nothing."""
 PAGE = 100
-"""Objects of a page: httpx holds it twice, and a machine's may have 40 KB."""
+"""Objects of a page: httpx holds it twice, and a Kubernetes node may have 40 KB."""
 WATCH_SECONDS = 240
 SILENCE_SECONDS = 150.0
 """A watch that says nothing for so long is broken: bookmarks come about once a minute."""
@@ -83,10 +83,10 @@ class KubernetesApi:
         self.instance = instance or self.instance
         self._find = find
         self._namespace = namespace
-        found = find()
-        transport = httpx.AsyncHTTPTransport(verify=access.tls(found), socket_options=_KEEPALIVE)
+        info = find()
+        transport = httpx.AsyncHTTPTransport(verify=access.tls(info), socket_options=_KEEPALIVE)
         self._client = httpx.AsyncClient(
-            base_url=found.server, transport=transport, timeout=DEADLINE_SECONDS, trust_env=False
+            base_url=info.server, transport=transport, timeout=DEADLINE_SECONDS, trust_env=False
         )
 
     async def close(self) -> None:
@@ -158,7 +158,10 @@ class KubernetesApi:
         return await self._call("POST", self._path(api, plural), body, params=_MANAGER)
 
     async def would_be_created(self, api: str, plural: str, body: Mapping[str, Any]) -> bool:
-        """Whether an object is valid in itself, whatever there is under its name."""
+        """Return True if the API server accepts the object in a dry run, or refuses only its name as taken.
+
+        Any other refusal means that the object itself is not valid.
+        """
         try:
             await self._call("POST", self._path(api, plural), body, params={**_MANAGER, "dryRun": "All"})
         except KubernetesError as error:

@@ -45,7 +45,7 @@ class Lease:
             raise NotLeading
 
     def held(self) -> bool:
-        """Whether this process may act now."""
+        """Return True if this process may act now."""
         return self._renewed_at is not None and self._clock() - self._renewed_at <= TRUST_SECONDS
 
     async def renew(self) -> None:
@@ -55,16 +55,16 @@ class Lease:
             KubernetesError: the API server is away; the lease is then trusted no longer than it was.
         """
         asked_at = self._clock()
-        found = await self._api.get(_API, "leases", names.LEASE)
+        lease = await self._api.get(_API, "leases", names.LEASE)
         try:
-            if found is None:
+            if lease is None:
                 await self._api.create(_API, "leases", self._body({"name": names.LEASE}, transitions=0))
                 self._renewed_at = asked_at
-            elif self._may_take(found.get("spec", {})):
-                spec = found.get("spec", {})
+            elif self._may_take(lease.get("spec", {})):
+                spec = lease.get("spec", {})
                 same = spec.get("holderIdentity") == self._identity
                 transitions = int(spec.get("leaseTransitions") or 0) + (not same)
-                await self._api.replace(_API, "leases", self._body(found["metadata"], transitions=transitions))
+                await self._api.replace(_API, "leases", self._body(lease["metadata"], transitions=transitions))
                 self._renewed_at = asked_at
             else:
                 self._renewed_at = None
@@ -76,10 +76,10 @@ class Lease:
     async def release(self) -> None:
         """Let another begin at once, and leave nothing behind, if the lease is ours."""
         held, self._renewed_at = self.held(), None
-        found = await self._api.get(_API, "leases", names.LEASE) if held else None
-        if found is not None and found.get("spec", {}).get("holderIdentity") == self._identity:
+        lease = await self._api.get(_API, "leases", names.LEASE) if held else None
+        if lease is not None and lease.get("spec", {}).get("holderIdentity") == self._identity:
             await self._api.delete(
-                _API, "leases", names.LEASE, {"resourceVersion": found["metadata"]["resourceVersion"]}
+                _API, "leases", names.LEASE, {"resourceVersion": lease["metadata"]["resourceVersion"]}
             )
 
     def _may_take(self, spec: dict[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Why Slurm could not be seen or changed."""
+"""Errors of requests to Slurm."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class Trouble(enum.StrEnum):
-    """Why Slurm could not be seen or changed, as the word for a condition."""
+    """The reason of a failed request to Slurm, as a condition names it."""
 
     UNREACHABLE = "RestUnreachable"
     """slurmrestd refused the connection or did not answer in time."""

@@ -27,11 +27,11 @@ from slurm_operator.state import Reservation, Running, SlurmJob, SlurmNode
 
 DEADLINE_SECONDS = 5.0
 LISTING_SECONDS = 30.0
-"""What grows with nodes and jobs takes longer, on busy cores too. It is asked for once slurmrestd has answered."""
+"""Answers that grow with nodes and jobs take longer. They are asked for once slurmrestd has answered."""
 TOKEN_SECONDS = 240
 FULL_LISTING_SECONDS = 60.0
 NO_ANSWER = (httpx.HTTPError, httpx.InvalidURL, ExceptionGroup)
-"""What httpx raises, for a URL that is none too; the group is anyio's, about a port beyond 65535."""
+"""Errors that httpx raises, for an invalid URL, too; the group is anyio's, about a port beyond 65535."""
 _UNKNOWN_NODE = frozenset({0, 2018})
 """GET node/NAME of no such node (slurmctld's answer has no record, and no error), and ESLURM_INVALID_NODE_NAME."""
 _UNKNOWN_JOB = 2017
@@ -111,7 +111,7 @@ class SlurmRest:
         if answer is None:
             raise SlurmError(Trouble.UNUSABLE, "jobs: 'not modified' without a question about changes")
         listed = answers.listed("jobs", answer.jobs)
-        return [(str(each.job_id), answers.states("jobs", each.state)) for each in listed]
+        return [(str(record.job_id), answers.states("jobs", record.state)) for record in listed]
 
     async def job(self, number: str) -> Sequence[SlurmJob]:
         """Read a job, all its components if it is heterogeneous; nothing if slurmctld has forgotten it."""
@@ -126,13 +126,15 @@ class SlurmRest:
     async def partitions(self) -> frozenset[str]:
         """Names of the partitions that slurmctld has."""
         answer = await self._read_as(answers.Partitions, "partitions", "/partitions/")
-        return frozenset(each.name for each in answers.listed("partitions", answer.partitions if answer else None))
+        return frozenset(
+            partition.name for partition in answers.listed("partitions", answer.partitions if answer else None)
+        )
 
     async def reservations(self) -> tuple[Reservation, ...]:
         """List all reservations, of now and for later."""
         answer = await self._read_as(answers.Reservations, "reservations", "/reservations/")
         listed = answers.listed("reservations", answer.reservations if answer else None)
-        return tuple(answers.reservation(each) for each in listed)
+        return tuple(answers.reservation(reservation) for reservation in listed)
 
     async def reserve(
         self, name: str, nodes: Sequence[str], starts: datetime.datetime, ends: datetime.datetime
@@ -184,6 +186,13 @@ class SlurmRest:
         """Write a note on a node, which has no effect; an empty one takes it away."""
         await self._call("comment", "POST", _node_path(name), {"comment": text})
 
+    async def update_node(self, name: str, features: Sequence[str] | None = None, weight: int | None = None) -> None:
+        """Give a node other features, all that it has, or another weight; None leaves what it has."""
+        changed: dict[str, Any] = {} if features is None else {"features": [*features]}
+        if weight is not None:
+            changed["weight"] = {"set": True, "infinite": False, "number": weight}
+        await self._call("update_node", "POST", _node_path(name), changed)
+
     async def delete_node(self, name: str) -> None:
         """Delete a node's record; Slurm refuses while jobs or reservations use it."""
         await self._call("delete_node", "DELETE", _node_path(name))
@@ -208,8 +217,8 @@ class SlurmRest:
         """Read whether a partition takes jobs (UP), finishes those that it has (DRAIN) …, empty if there is none."""
         answer = await self._read_as(answers.Partitions, "partition", f"/partition/{quote(name, safe='')}")
         # An unknown one is a warning, and no list.
-        found = (answer.partitions if answer else None) or []
-        return next(iter(answers.states(name, found[0].partition.state))) if found else ""
+        partitions = (answer.partitions if answer else None) or []
+        return next(iter(answers.states(name, partitions[0].partition.state))) if partitions else ""
 
     async def set_partition(self, name: str, state: str) -> None:
         """Set a partition's state until slurmctld reads its files again."""

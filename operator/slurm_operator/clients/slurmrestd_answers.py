@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import functools
 import re
+from collections.abc import Mapping
 from typing import TypeVar
 
 import httpx
@@ -23,7 +24,7 @@ _SLURMCTLD_AWAY = frozenset({*range(1800, 1806), 1900, *range(5003, 5006)})
 """No connection to slurmctld, or one that it did not answer on to the end (slurm_errno.h)."""
 _SOCKETS = re.compile(r"\([^)]*\)")
 _ADDED = re.compile(rf"( : ({'|'.join((reasons.NOT_RESPONDING, *reasons.REBOOTS))}))+$")
-"""What slurmctld adds to the reason that a node has, for good: it was silent for SlurmdTimeout, or rebooted."""
+"""Endings that slurmctld adds to a node's reason for good: it was silent for SlurmdTimeout, or rebooted."""
 
 _T = TypeVar("_T")
 
@@ -45,7 +46,7 @@ class Number(msgspec.Struct, gc=False):
 
 
 class Answer(msgspec.Struct):
-    """What every answer has."""
+    """The fields that every answer has."""
 
     errors: list[Problem]
 
@@ -65,6 +66,28 @@ class Node(msgspec.Struct):
     gres: str = ""
     slurmd_start_time: Number | None = None
     reason_changed_at: Number | None = None
+    features: tuple[str, ...] | None = None
+    weight: int | None = None
+    sockets: int = 0
+    cores: int = 0
+    threads: int = 0
+    specialized_cores: int = 0
+    specialized_memory: int = 0
+    res_cores_per_gpu: int = 0
+    temporary_disk: int = 0
+
+    @property
+    def options(self) -> Mapping[str, int]:
+        """Keys of its line in slurm.conf, as nodeSets[].options has them, and their values."""
+        return {
+            "Sockets": self.sockets,
+            "CoresPerSocket": self.cores,
+            "ThreadsPerCore": self.threads,
+            "CoreSpecCount": self.specialized_cores,
+            "MemSpecLimit": self.specialized_memory,
+            "RestrictedCoresPerGPU": self.res_cores_per_gpu,
+            "TmpDisk": self.temporary_disk,
+        }
 
 
 class Nodes(Answer):
@@ -142,7 +165,7 @@ class Users(Answer):
 
 
 class Statistics(msgspec.Struct):
-    """How many jobs slurmctld has counted."""
+    """Counts of slurmctld's jobs."""
 
     jobs_pending: int
     jobs_running: int
@@ -157,7 +180,7 @@ class Diagnosis(Answer):
 
 
 class PartitionState(msgspec.Struct):
-    """Whether a partition takes jobs."""
+    """The state of a partition: it takes jobs when it is UP."""
 
     state: tuple[str, ...] = ()
 
@@ -230,18 +253,20 @@ def node(raw: msgspec.Raw) -> SlurmNode:
         started=since(item.slurmd_start_time),
         reason_set=since(item.reason_changed_at),
         comment=item.comment,
-        facts=_facts(item.cpus, item.real_memory, item.gres),
+        facts=_facts(item.cpus, item.real_memory, item.gres, tuple(item.options.items())),
         allocated_memory=item.alloc_memory,
+        features=None if item.features is None else _shared(item.features),
+        weight=item.weight,
     )
 
 
 @functools.lru_cache(1000)
-def _facts(cpus: int | None, memory_mib: int | None, gres: str) -> Facts | None:
+def _facts(cpus: int | None, memory_mib: int | None, gres: str, options: tuple[tuple[str, int], ...]) -> Facts | None:
     """A record's size, the same object for all nodes of a kind; Slurm adds to Gres which sockets it found them at."""
     if cpus is None or memory_mib is None:
         return None
     gres = _SOCKETS.sub("", gres)
-    return Facts(cpus, memory_mib, "" if gres == "(null)" else gres)
+    return Facts(cpus, memory_mib, "" if gres == "(null)" else gres, options)
 
 
 def job(item: Job) -> SlurmJob:
@@ -253,7 +278,7 @@ def job(item: Job) -> SlurmJob:
         partitions=frozenset(item.partition.split(",")) - {""},
         nodes=_nodes_or_every(item.nodes),
         requeues=item.requeue and item.batch_flag,
-        names=EVERY_NODE if any(each is EVERY_NODE for each in named) else frozenset().union(*named),
+        names=EVERY_NODE if any(nodes is EVERY_NODE for nodes in named) else frozenset().union(*named),
         node_count=max(1, item.node_count.number) if item.node_count else 1,
         waits_for=item.state_reason,
         # Without a limit Slurm counts a year.
@@ -311,6 +336,6 @@ def states(of: str, states: tuple[str, ...]) -> frozenset[str]:
 
 
 @functools.lru_cache(1000)
-def _shared(states: tuple[str, ...]) -> frozenset[str]:
-    """Few combinations of states are shared by many nodes and jobs."""
-    return frozenset(states)
+def _shared(words: tuple[str, ...]) -> frozenset[str]:
+    """Few combinations of states, and of features, are shared by many nodes and jobs."""
+    return frozenset(words)

@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 
 class Reads(Protocol):
-    """What a pass asks Kubernetes for."""
+    """The reads of Kubernetes that a pass makes."""
 
     async def list(self, api: str, plural: str, selector: str = "") -> list[Object]:
         """List objects, by labels if a selector is given."""
@@ -92,15 +92,15 @@ class WatchedReads:
         news, before = self._news, self._asked_at.get((plural, name))
         if news == before:
             return await self.get(api, plural, name)
-        found = await self._api.get(api, plural, name)
+        live = await self._api.get(api, plural, name)
         shown = self._shown(Watch(api, _KINDS[plural], name))
-        if found is not None:
-            self._informer.store(found)
+        if live is not None:
+            self._informer.store(live)
         elif shown and name in shown:
             # No answer says in which version it went, so the watch's late news could bring it back.
             self._informer.look_again(_KINDS[plural], name)
         self._asked_at[plural, name] = news
-        return found
+        return live
 
     async def log(self, pod: str, lines: int) -> str:
         """Return the last lines of a pod's log, which no watch shows."""

@@ -15,7 +15,7 @@ from slurm_operator.reconcile.pass_context import PassContext
 from slurm_operator.state import Cluster
 
 EVERY_SECONDS = 60.0
-"""How soon a level that was changed by hand is as declared again."""
+"""Seconds until the operator sets a level that was changed by hand back to the declared one."""
 
 
 class Administrators:
@@ -32,17 +32,17 @@ class Administrators:
         Returns:
             What is to be told, and whom slurmdbd has for this or an earlier configuration: name → level.
         """
-        found, cluster = Findings(), now.seen.cluster
+        findings, cluster = Findings(), now.seen.cluster
         is_due = time.monotonic() - self._looked >= EVERY_SECONDS or cluster.administrators != cluster.appointed
         if not is_due or not (cluster.administrators or cluster.appointed):
-            return found, cluster.appointed
+            return findings, cluster.appointed
         if not cluster.accounting or accounting.is_waiting(now.seen):
-            return found, cluster.appointed  # It is told that slurmdbd is away.
-        found += await self._executor.attempt(now.body, "Appoint", self._appoint(now.rest, cluster))
-        if found:
-            return found, cluster.appointed
+            return findings, cluster.appointed  # It is told that slurmdbd is away.
+        findings += await self._executor.attempt(now.body, "Appoint", self._appoint(now.rest, cluster))
+        if findings:
+            return findings, cluster.appointed
         self._looked = time.monotonic()
-        return found, cluster.administrators
+        return findings, cluster.administrators
 
     async def _appoint(self, rest: SlurmRest, cluster: Cluster) -> str:
         changed = changes(cluster.administrators, cluster.appointed, await rest.administrators())

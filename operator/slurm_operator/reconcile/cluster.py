@@ -34,7 +34,6 @@ from slurm_operator.state import K8sNode, Kubernetes, Nodes, NodeSet, Pod, Slurm
 
 log = logging.getLogger(__name__)
 
-_K8S_NODES = Watch("v1", "Node", read=observe.k8s_node)
 CONFLICTS_TOLD = 5
 """Passes in a row in which one change met a conflict, until it is told."""
 
@@ -53,6 +52,7 @@ class Reconciler:
         image: str = "",
         reads: Reads | None = None,
         clock: Callable[[], float] = time.monotonic,
+        dry_run_url: str = names.CONFIG_DRY_RUN_URL,
     ) -> None:
         self._clock = clock
         self._reads = reads or api
@@ -60,6 +60,7 @@ class Reconciler:
         self._lease = lease
         self._key_file = key_file
         self._image = image
+        self._dry_run_url = dry_run_url
         self._authority_file = authority_file
         self._rest: SlurmRest | None = None
         self._jobs = JobListing(clock)
@@ -70,9 +71,10 @@ class Reconciler:
         self._pod_conditions = pod_conditions.PodConditions(self._executor.report)
         self._administrators = administrators.Administrators(self._executor, lease)
         self._informer = Informer(api, wake)
+        self._k8s_watch = Watch("v1", "Node", read=observe.K8sNodeReader())
         self._conflicts: dict[str, int] = {}
         self._failed: list[Finding] = []
-        """What the pass before could not do after it had told its status."""
+        """Failures of the pass before, after it had told its status."""
 
     async def close(self) -> None:
         """Close the connections to slurmrestd, and the watches."""
@@ -94,7 +96,7 @@ class Reconciler:
             await self._finish_deletions(set_bodies, "", budget)
             await self._say_that_no_cluster_is_there(set_bodies)
             await self._first_configuration()
-            return Outcome.MOVING
+            return Outcome.PROGRESSING
         for surplus in bodies[1:]:
             await self._refuse(surplus, bodies[0]["metadata"]["name"])
         return await self._pass(bodies[0], budget)
@@ -103,7 +105,7 @@ class Reconciler:
         """See, decide and tell; then change nodes, which may take long when Slurm is slow."""
         seen, set_bodies = await observe.kubernetes(self._reads, body)
         rest = await self._client(seen.cluster.rest_url)
-        moved = await self._move_controller(rest, body, seen)
+        failures = await self._update_controller(rest, body, seen)
         now = PassContext(rest, body, seen, await configuration.running(rest), budget)
         served = await self._look_at_node_sets(now, set_bodies)
         appointed, told = seen.cluster.appointed, Findings()
@@ -113,10 +115,10 @@ class Reconciler:
                 told, appointed = await self._administrators.bring(now)
         except TimeoutError:
             configured, closed = configuration.cut_short(seen)
-        found = Findings([*configured, *moved, *told, *self._pod_conditions.problems])
+        findings = Findings([*configured, *failures, *told, *self._pod_conditions.problems])
         mark = "" if isinstance(now.running, Unknown) else config.mark(now.running.parameters)
         told_of = {"running": mark, "closed": sorted(closed)}
-        outcome = await self._say(body, set_bodies, seen, served, found, told_of, appointed)
+        outcome = await self._say(body, set_bodies, seen, served, findings, told_of, appointed)
         self._failed = await self._node_sets.act(rest, served, set_bodies, budget)
         if not isinstance(served.nodes, Unknown):
             await self._node_sets.count_pending(rest, served, budget)
@@ -129,12 +131,14 @@ class Reconciler:
 
     async def _look_at_node_sets(self, now: PassContext, bodies: Mapping[str, Object]) -> node_sets.Served:
         seen = now.seen
-        mine = [each for each in seen.node_sets if not serving.refusal(seen, each)]
+        mine = [node_set for node_set in seen.node_sets if not serving.refusal(seen, node_set)]
         healing = self._drift.condition
         died = healing.message if healing and healing.reason in (Reason.UPDATE_FAILED, Reason.LEDGER_MISSING) else ""
+        labels = frozenset(key for own in mine for key in own.feature_labels)
+        self._k8s_watch = Watch("v1", "Node", read=observe.K8sNodeReader(labels))
         hold, moment = daemons.holds_workers(seen, now.running, died), datetime.datetime.now(datetime.UTC)
         sets = serving.states(mine, seen.workloads, seen.pods, moment, self._k8s_nodes(seen.pods))
-        sets = [dataclasses.replace(each, hold=hold, repairs_held=not died) for each in sets]
+        sets = [dataclasses.replace(state, hold=hold, repairs_held=not died) for state in sets]
         return await self._node_sets.look(now.rest, sets, bodies, now.budget, running=now.running, cluster_stays=True)
 
     async def _bring_configuration(self, now: PassContext, nodes: Nodes | Unknown) -> tuple[Findings, frozenset[str]]:
@@ -145,22 +149,22 @@ class Reconciler:
         declared = seen.ledger_revision == seen.cluster.revision and not drifted and not old
         jobs: tuple[SlurmJob, ...] | Unknown
         jobs = nodes if isinstance(nodes, Unknown) else await configuration.jobs(now, self._jobs)
-        found, closed = await self._configuration.bring(now, jobs, declared=declared)
-        found += await self._configuration.ask_nodes(now, nodes)
-        return found, closed
+        findings, closed = await self._configuration.bring(now, jobs, declared=declared)
+        findings += await self._configuration.ask_nodes(now, nodes)
+        return findings, closed
 
-    async def _move_controller(self, rest: SlurmRest, body: Object, seen: Kubernetes) -> list[Finding]:
+    async def _update_controller(self, rest: SlurmRest, body: Object, seen: Kubernetes) -> list[Finding]:
         decided = daemons.controller(seen)
-        return await self._executor.carry_out(rest, body, decided) if decided else []
+        return await self._executor.execute(rest, body, decided) if decided else []
 
     def _k8s_nodes(self, pods: Mapping[str, Pod]) -> dict[str, K8sNode] | None:
         """The Kubernetes nodes of pods that there are; None while the watch does not tell."""
-        self._informer.follow([_K8S_NODES])
+        self._informer.follow([self._k8s_watch])
         asked = {("Node", pod.k8s_node) for pod in pods.values() if pod.k8s_node}
-        found = self._informer.snapshot(asked)
-        if len(found) < len(asked):
+        snapshot = self._informer.snapshot(asked)
+        if len(snapshot) < len(asked):
             return None
-        return {name: each for (_, name), each in found.items() if each}
+        return {name: node for (_, name), node in snapshot.items() if node}
 
     def _lost_daemons(self, seen: Kubernetes, *, blind: bool) -> list[Finding]:
         daemons_pods = {name: pod for name, pod in seen.pods.items() if pod.component != "worker"}
@@ -173,14 +177,14 @@ class Reconciler:
         Their SlurmCluster went first, as it does when Pulumi destroys a stack, or they share another's StatefulSet.
         """
         every = [observe.node_set(body) for body in bodies.values()]
-        leaving = [each for each in every if each.deleting and each.finalizer_url is not None]
-        shared = [each for each in leaving if serving.is_shared(every, each)]
-        for each in shared:
-            why = f"StatefulSet {each.stateful_set} is another NodeSet's too"
-            await self._node_sets.remove_finalizer(bodies[each.name], deletion.RemoveFinalizer(None, why))
-        orphans = [each for each in leaving if each not in shared and each.cluster != served]
-        for cluster, url in sorted({(each.cluster, each.finalizer_url or "") for each in orphans}):
-            group = [each for each in orphans if (each.cluster, each.finalizer_url) == (cluster, url)]
+        leaving = [node_set for node_set in every if node_set.deleting and node_set.finalizer_url is not None]
+        shared = [node_set for node_set in leaving if serving.is_shared(every, node_set)]
+        for node_set in shared:
+            why = f"StatefulSet {node_set.stateful_set} is another NodeSet's too"
+            await self._node_sets.remove_finalizer(bodies[node_set.name], deletion.RemoveFinalizer(None, why))
+        orphans = [node_set for node_set in leaving if node_set not in shared and node_set.cluster != served]
+        for cluster, url in sorted({(node_set.cluster, node_set.finalizer_url or "") for node_set in orphans}):
+            group = [node_set for node_set in orphans if (node_set.cluster, node_set.finalizer_url) == (cluster, url)]
             workloads, pods = await observe.workloads(self._reads, cluster)
             rest = await self._client(url)
             running = await configuration.running(rest)
@@ -212,23 +216,23 @@ class Reconciler:
         appointed: Mapping[str, str],
     ) -> Outcome:
         all_sets, all_counts = Findings(), []
-        for each in seen.node_sets:
-            refused = serving.refusal(seen, each)
-            mine = served.sets.get(each.name) or _unserved(seen, each, served.nodes)
-            if each.deleting and not mine.waiting:
+        for node_set in seen.node_sets:
+            refused = serving.refusal(seen, node_set)
+            mine = served.sets.get(node_set.name) or _unserved(seen, node_set, served.nodes)
+            if node_set.deleting and not mine.waiting:
                 continue  # It is gone, or was told about by itself.
-            counts, found = await self._node_sets.say(set_bodies[each.name], mine, refused)
+            counts, findings = await self._node_sets.say(set_bodies[node_set.name], mine, refused)
             all_counts += [] if refused else [counts]
-            if each.cluster == seen.cluster.name:
-                all_sets += found
+            if node_set.cluster == seen.cluster.name:
+                all_sets += findings
         counts = status.total(all_counts)
-        found = status.cluster(seen, served.nodes, all_sets, counts)
-        found[:0] = self._lost_daemons(seen, blind=isinstance(served.nodes, Unknown))
-        found += [*accounting.findings(seen), *served.problems, *self._failed, *self._drift.problems, *configured]
-        found, self._conflicts = lasting(found, execute.CONFLICT, self._conflicts, CONFLICTS_TOLD)
-        conditions = found.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
+        findings = status.cluster(seen, served.nodes, all_sets, counts)
+        findings[:0] = self._lost_daemons(seen, blind=isinstance(served.nodes, Unknown))
+        findings += [*accounting.findings(seen), *served.problems, *self._failed, *self._drift.problems, *configured]
+        findings, self._conflicts = lasting(findings, execute.CONFLICT, self._conflicts, CONFLICTS_TOLD)
+        conditions = findings.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
         conditions += (self._drift.condition,) if self._drift.condition else ()
-        conditions += (status.watched_k8s_nodes(self._informer.broken.get(_K8S_NODES, "")),)
+        conditions += (status.watched_k8s_nodes(self._informer.broken.get(self._k8s_watch, "")),)
         complete = seen.ledger_revision == seen.cluster.revision
         fields = {
             "operatorImage": self._image or None,
@@ -238,22 +242,23 @@ class Reconciler:
             "administrators": dict(appointed) or None,
         }
         await self._executor.report.write_status(body, conditions, fields)
-        told = {each.type: each.status for each in conditions}
+        told = {condition.type: condition.status for condition in conditions}
         if told["Available"] == "Unknown":
             return Outcome.BLIND
-        return Outcome.MOVING if (told["Progressing"], told["Available"]) != ("False", "True") else Outcome.STEADY
+        return Outcome.PROGRESSING if (told["Progressing"], told["Available"]) != ("False", "True") else Outcome.STEADY
 
     async def _first_configuration(self) -> None:
         """Without active configuration slurmctld cannot start, and Pulumi may wait for it before it writes the CR."""
         wanted = await observe.files(self._reads, names.CONFIG_WANTED)
-        if wanted is not None and await observe.files(self._reads, names.CONFIG_ACTIVE) is None:
-            copying = self._configurer.copy(names.CONFIG_WANTED, names.CONFIG_ACTIVE, wanted)
-            log.info("PromoteConfiguration: %s", await copying)
+        if wanted is None or await observe.files(self._reads, names.CONFIG_ACTIVE) is not None:
+            return
+        if done := await self._configuration.first(self._dry_run_url, wanted):
+            log.info("PromoteConfiguration: %s", done)
 
     async def _refuse(self, body: Object, served: str) -> None:
         message = f"this namespace is served for SlurmCluster {served}; use a namespace for each Slurm cluster"
-        found = Findings([Finding(Reason.ANOTHER_CLUSTER_IN_NAMESPACE, message, Severity.BLOCKING | Severity.WRONG)])
-        await self._executor.report.write_status(body, found.conditions(""), {})
+        findings = Findings([Finding(Reason.ANOTHER_CLUSTER_IN_NAMESPACE, message, Severity.BLOCKING | Severity.WRONG)])
+        await self._executor.report.write_status(body, findings.conditions(""), {})
 
     async def _client(self, url: str) -> SlurmRest:
         authority = _authority(self._authority_file) if url.startswith("https:") else None

@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime
 import functools
 import logging
+import time
 from collections.abc import Mapping
 
+from contract import names
 from slurm_operator import execute, metrics
 from slurm_operator.clients import dry_run
 from slurm_operator.clients.job_listing import JobListing
@@ -24,6 +26,9 @@ from slurm_operator.state import Kubernetes, Nodes, Running, SlurmJob, Unknown
 
 log = logging.getLogger(__name__)
 
+FIRST_ANSWER_SECONDS = 60.0
+"""Time for a new cluster's config dry run to start. Then slurmctld itself tries the first files: nothing can break."""
+
 _RECONFIGURING = under_way(Reason.RECONFIGURING, "slurmctld reads the new configuration")
 
 
@@ -37,6 +42,44 @@ class Configuration:
         self._told = GrowingPause(first_seconds=3, longest_seconds=60)
         self._asked_nodes = GrowingPause(first_seconds=120, longest_seconds=3600)
         self._closed: tuple[datetime.datetime | None, frozenset[str]] = (None, frozenset())
+        self._unanswered_since: float | None = None
+
+    async def first(self, url: str, files: Mapping[str, str]) -> str:
+        """Copy a new cluster's first files, once they are tried, and return what was done.
+
+        A refusal is told when there is a SlurmCluster to tell it of.
+
+        Args:
+            url: base URL of the config dry run's Service.
+            files: what Pulumi declared.
+        """
+        tried = await self._try(url, files, dry_run.DEADLINE_SECONDS, first=True)
+        if isinstance(tried, Finding) or not tried.accepted:
+            return ""
+        return await self._configurer.copy(names.CONFIG_WANTED, names.CONFIG_ACTIVE, files)
+
+    async def _try(
+        self, url: str, files: Mapping[str, str], seconds: float, *, first: bool
+    ) -> config.Verdict | Finding:
+        """Return what a slurmctld makes of files, or that this is not known yet."""
+        content = config.content_hash(files)
+        if self._verdict[0] == content:
+            return self._verdict[1]
+        try:
+            verdict = await dry_run.ask(url, files, seconds)
+        except dry_run.DryRunError as error:
+            if first and self._has_waited():
+                return config.Verdict(True, "")
+            waits = f"the new configuration waits until a slurmctld has tried it: {error}"
+            return under_way(Reason.CONFIG_DRY_RUN_PENDING, waits)
+        log.info("config dry run: %s %s", "accepted" if verdict.accepted else "refused", verdict.words)
+        self._verdict = (content, verdict)
+        return verdict
+
+    def _has_waited(self) -> bool:
+        now = time.monotonic()
+        self._unanswered_since = now if self._unanswered_since is None else self._unanswered_since
+        return now - self._unanswered_since >= FIRST_ANSWER_SECONDS
 
     async def bring(
         self, now: PassContext, jobs: tuple[SlurmJob, ...] | Unknown, *, declared: bool
@@ -52,7 +95,7 @@ class Configuration:
             What is to be told, and which partitions are closed now.
         """
         rest, body, seen, running = now.rest, now.body, now.seen, now.running
-        found, wanted, active = Findings(), seen.desired_config, seen.active_config
+        findings, wanted, active = Findings(), seen.desired_config, seen.active_config
         content = "" if wanted is None else config.content_hash(wanted)
         verdict = self._verdict[1] if self._verdict[0] == content else None
         # A slurmctld that has read its files since has opened the partitions again.
@@ -61,25 +104,23 @@ class Configuration:
         decide = functools.partial(config.promotion, wanted, active, declared=declared, jobs=jobs, closed=shut)
         decided = decide(verdict=verdict)
         if isinstance(decided, config.TryConfig):
-            try:
-                seconds = now.budget.left(TRIED_AFTER_SECONDS)
-                self._verdict = (content, await dry_run.ask(seen.cluster.dry_run_url, decided.files, seconds))
-            except dry_run.DryRunError as error:
-                waits = f"the new configuration waits until a slurmctld has tried it: {error}"
-                found.append(under_way(Reason.REHEARSING, waits))
+            seconds = now.budget.left(TRIED_AFTER_SECONDS)
+            tried = await self._try(seen.cluster.dry_run_url, decided.files, seconds, first=active is None)
+            if isinstance(tried, Finding):
+                findings.append(tried)
             else:
-                decided = decide(verdict=self._verdict[1])
+                decided = decide(verdict=tried)
         match decided:
             case config.Promote():
                 copying = self._configurer.promote(seen.cluster, decided)
                 failed = await self._executor.attempt(body, "PromoteConfiguration", copying)
-                found += failed
+                findings += failed
                 active = active if failed else decided.files
                 # A copy made just now is not in the pod yet: the next pass tells slurmctld.
                 if not failed and isinstance(running, Running) and not config.is_read(decided.files, running):
-                    found.append(_RECONFIGURING)
+                    findings.append(_RECONFIGURING)
             case Finding():
-                found.append(decided)
+                findings.append(decided)
         closing = config.closing(wanted, active, decided, running, seen.cluster.closed)
         closed = seen.cluster.closed
         self._closed = (None, frozenset())
@@ -87,53 +128,53 @@ class Configuration:
             states = config.declared_states(active or {})
             opening = {name: states.get(name, "UP") for name in closed - closing}
             ending = {name: config.closed_state(states.get(name, "UP")) for name in closing}
-            closed, shut = await self._close(now, opening, ending, found)
+            closed, shut = await self._close(now, opening, ending, findings)
             self._closed = (running.started, shut)
         telling = None if isinstance(decided, config.Promote) else config.reconfiguration(active, running, jobs)
         if isinstance(telling, Finding):
-            found.append(telling)
+            findings.append(telling)
         elif telling and telling.start_words:
             why = f"slurmctld takes {', '.join(telling.start_words)} at its start only"
             words = f"slurmctld restarts, for it reads the new configuration: {why}"
-            found.append(under_way(Reason.RESTARTING, words))
+            findings.append(under_way(Reason.RESTARTING, words))
             if pod := daemons.controller_pod(seen):
-                found += await self._executor.carry_out(rest, body, daemons.restart(pod, why))
+                findings += await self._executor.execute(rest, body, daemons.restart(pod, why))
         elif telling and active is not None:
-            found.append(_RECONFIGURING)
+            findings.append(_RECONFIGURING)
             if self._told.is_over(config.content_hash(active)):
                 told = self._configurer.reconfigure(rest, seen.cluster)
-                found += await self._executor.attempt(body, "Reconfigure", told)
-        return found, closed
+                findings += await self._executor.attempt(body, "Reconfigure", told)
+        return findings, closed
 
     async def ask_nodes(self, now: PassContext, nodes: Nodes | Unknown) -> Findings:
         """Tell which nodes have not read what slurmctld runs with, and have slurmctld ask them again.
 
         slurmctld sends its message once. A node misses it when its slurmd, or the network, is away at that moment.
         """
-        found, running = Findings(), now.running
+        findings, running = Findings(), now.running
         if isinstance(nodes, Unknown):
-            return found
+            return findings
         if isinstance(running, Unknown):
-            found.append(Finding(Reason(running.reason), f"what slurmctld runs with is unknown: {running.message}"))
-            return found
+            findings.append(Finding(Reason(running.reason), f"what slurmctld runs with is unknown: {running.message}"))
+            return findings
         late = config.outdated(nodes, running)
         metrics.OUTDATED_NODES.set(len(late))
         if not late:
             self._asked_nodes.reset()
-            return found
+            return findings
         overdue = config.is_overdue(running, datetime.datetime.now(datetime.UTC))
         more = "; the operator has slurmctld ask them again, a new pod helps in any case" if overdue else ""
         message = f"still with the configuration before: {shown(late)}{more}"
-        found.tell(Reason.NODES_OUTDATED, message, Severity.WRONG if overdue else Severity.MOVING)
+        findings.tell(Reason.NODES_OUTDATED, message, Severity.WRONG if overdue else Severity.PROGRESSING)
         active = now.seen.active_config
         read = active is not None and config.is_read(active, running)
         if overdue and read and self._asked_nodes.is_over("nodes"):
             asking = self._configurer.ask_nodes_again(now.rest, shown(late))
-            found += await self._executor.attempt(now.body, "Reconfigure", asking)
-        return found
+            findings += await self._executor.attempt(now.body, "Reconfigure", asking)
+        return findings
 
     async def _close(
-        self, now: PassContext, opening: Mapping[str, str], closing: Mapping[str, str], found: Findings
+        self, now: PassContext, opening: Mapping[str, str], closing: Mapping[str, str], findings: Findings
     ) -> tuple[frozenset[str], frozenset[str]]:
         """Let partitions that are to go finish what they have, and those that stay after all be as declared again.
 
@@ -141,7 +182,7 @@ class Configuration:
             now: this pass.
             opening: partitions that stay, each with its state.
             closing: partitions that go, each with its state until then.
-            found: gets what fails.
+            findings: gets what fails.
 
         Returns:
             Those that may be closed now, so that they are opened again if they stay, and those that surely are.
@@ -153,7 +194,7 @@ class Configuration:
             why = "it is to be removed once it is empty" if name in closing else "it stays after all"
             setting = self._configurer.set_partition(now.rest, name, state, why)
             failed = await self._executor.attempt(now.body, "SetPartition", setting)
-            found += failed
+            findings += failed
             if any(problem.reason != execute.REFUSED for problem in failed):
                 break  # Each of the others would wait as long for a slurmrestd that is away.
             done |= set() if failed else {name}
@@ -161,12 +202,12 @@ class Configuration:
 
 
 def cut_short(seen: Kubernetes) -> tuple[Findings, frozenset[str]]:
-    """What `bring` returns if it came to no end: partitions that are to go may be closed already."""
+    """Return what `bring` tells if it came to no end: partitions that are to go may be closed already."""
     going = config.partitions(seen.active_config or {}) - config.partitions(seen.desired_config or {})
     waits = "the new configuration takes longer than a pass may: slurmctld answers slowly"
     changed = seen.desired_config != seen.active_config
-    found = Findings([under_way(Reason.RECONFIGURING, waits)] if changed else [])
-    return found, seen.cluster.closed | going
+    findings = Findings([under_way(Reason.RECONFIGURING, waits)] if changed else [])
+    return findings, seen.cluster.closed | going
 
 
 async def jobs(now: PassContext, listing: JobListing) -> tuple[SlurmJob, ...] | Unknown:

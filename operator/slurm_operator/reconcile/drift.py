@@ -78,7 +78,7 @@ class DriftReconciler:
         await self._informer.close()
 
     def has_drifted(self, kind: str, name: str, data: Mapping[str, str] | None) -> bool:
-        """Whether an object has other data than declared, or nobody knows: then nobody should act on them."""
+        """Return True if an object has other data than declared, or if the ledger is unknown."""
         if self._ledger is None:
             return True
         declared = self._ledger.objects.get((kind, name))
@@ -109,20 +109,20 @@ class DriftReconciler:
         metrics.HEALING_PAUSED.set(0)
         if self._ledger is not before:
             self._forget()
-            return Outcome.MOVING  # What was seen is older than this ledger.
+            return Outcome.PROGRESSING  # What was seen is older than this ledger.
         plan = drift.plan(self._ledger, live, self._clean, self._healed, self._failures, now)
         if plan.checks:
             seen = self._ledger
             await self._read_ledger(self._api)
             if self._ledger is not seen:
                 self._forget()
-                return Outcome.MOVING  # The watch of the ledger is late.
+                return Outcome.PROGRESSING  # The watch of the ledger is late.
         for check in plan.checks:
             await self._check(bodies[0], check, now)
         tried = {_key(check) for check in plan.checks}
         for key in [key for key in self._failures if key in live and key not in tried | plan.resting]:
             del self._failures[key]  # It was found as declared, or went for good.
-        failed = (each.problem for each in self._failures.values() if each.problem)
+        failed = (failure.problem for failure in self._failures.values() if failure.problem)
         self._say(standing, (*plan.problems, *failed))
         return Outcome.STEADY
 
@@ -131,8 +131,10 @@ class DriftReconciler:
         self._failures.clear()
 
     def _standing(self, cluster: Object, now: datetime.datetime) -> tuple[Condition, datetime.datetime]:
-        told = [each for each in cluster.get("status", {}).get("conditions", []) if each["type"] == "Healing"]
-        since = [each["lastTransitionTime"] for each in told if each["status"] == "False"]
+        told = [
+            condition for condition in cluster.get("status", {}).get("conditions", []) if condition["type"] == "Healing"
+        ]
+        since = [condition["lastTransitionTime"] for condition in told if condition["status"] == "False"]
         paused = datetime.datetime.fromisoformat(since[0]) if since else now
         return drift.standing(cluster["spec"]["revision"], self._ledger, paused, now), paused
 
@@ -144,7 +146,7 @@ class DriftReconciler:
     async def _read_ledger(self, reads: Reads) -> None:
         ledger = await reads.get("v1", "secrets", names.LEDGER)
         payloads = await reads.get("v1", "secrets", names.LEDGER_PAYLOADS)
-        versions = tuple(each["metadata"]["resourceVersion"] if each else "" for each in (ledger, payloads))
+        versions = tuple(secret["metadata"]["resourceVersion"] if secret else "" for secret in (ledger, payloads))
         if versions == self._ledger_versions:
             return
         self._ledger_versions = versions

@@ -1,4 +1,4 @@
-"""When to try again what did not help: rarely enough to cost little."""
+"""Growing pauses between retries of what did not help."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class GrowingPause:
         self._subject, self._last, self._seconds = "", 0.0, 0.0
 
     def is_over(self, subject: str) -> bool:
-        """Whether to try now, which begins the next pause. Another subject begins anew."""
+        """Return True if it is time for a try, and begin the next pause; another subject begins anew."""
         now = time.monotonic()
         if subject == self._subject and now < self._last + self._seconds:
             return False

@@ -46,7 +46,7 @@ class ServedSet:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Served:
-    """What a pass has seen and decided about node sets, by name; `problems` are changes of resources that failed."""
+    """The state of node sets in a pass and the decisions about them, by name; `problems` are failed writes."""
 
     nodes: Nodes | Unknown
     sets: Mapping[str, ServedSet]
@@ -63,7 +63,7 @@ class NodeSets:
         self.reservations = Reservations(executor, clock)
         self._told: dict[str, dict[tuple[Reason, str], Finding]] = {}
         self._kept: dict[str, Finding] = {}
-        """Why a node set could not be let go in the pass before."""
+        """The finding that kept a node set from its deletion in the pass before."""
         self._last = ""
 
     async def look(
@@ -87,13 +87,13 @@ class NodeSets:
             cluster_stays: whether their SlurmCluster is there.
         """
         problems: list[Finding] = []
-        for each in sets:
-            problems += await self._write_resource(rest, each, bodies[each.node_set.name])
+        for state in sets:
+            problems += await self._write_resource(rest, state, bodies[state.node_set.name])
         if cluster_stays:
             sets = await self.reservations.look(rest, sets)
-        deleting = any(each.node_set.deleting for each in sets)
+        deleting = any(state.node_set.deleting for state in sets)
         slurm = await self._slurm.look(rest, sets, running, budget, jobs_told=deleting)
-        seen = (each.seen(slurm.nodes, slurm.evidence, slurm.jobs) for each in sets)
+        seen = (state.seen(slurm.nodes, slurm.full_listing, slurm.jobs) for state in sets)
         served = {state.node_set.name: self._decided(state, cluster_stays=cluster_stays) for state in seen}
         return Served(slurm.nodes, served, problems)
 
@@ -109,18 +109,18 @@ class NodeSets:
         for name in [*after, *(name for name in served.sets if name not in after)]:
             if budget.is_over(ends):
                 break
-            self._last, each = name, served.sets[name]
-            problems += await self._move(rest, bodies[name], each, budget, ends)
+            self._last, node_set = name, served.sets[name]
+            problems += await self._execute(rest, bodies[name], node_set, budget, ends)
             self._kept.pop(name, None)
-            if each.released:
-                for failed in await self.remove_finalizer(bodies[name], each.released):
+            if node_set.released:
+                for failed in await self.remove_finalizer(bodies[name], node_set.released):
                     if failed.reason != execute.CONFLICT:
                         self._kept[name] = failed
         return problems
 
     async def count_pending(self, rest: SlurmRest, served: Served, budget: PassBudget) -> None:
         """Tell autoscalers how many nodes waiting jobs ask for, unless the pass is late."""
-        await self._slurm.count_pending(rest, (each.state.node_set for each in served.sets.values()), budget)
+        await self._slurm.count_pending(rest, (node_set.state.node_set for node_set in served.sets.values()), budget)
 
     async def _write_resource(self, rest: SlurmRest, state: NodeSetState, body: Object) -> list[Finding]:
         """Set the finalizer on a NodeSet, or else its size where nobody has said one; returned is what failed."""
@@ -161,15 +161,15 @@ class NodeSets:
         """Write a NodeSet's status, and return what of it concerns the whole cluster; `refused`: it is not served."""
         state, waiting, decision = served.state, served.waiting, served.decision
         wanted, nodes, is_judged = state.node_set, state.nodes, not refused and not state.is_missing
-        counts, found = (status.Counts(wanted.replicas or 0), refused) if refused else status.node_set(state)
+        counts, findings = (status.Counts(wanted.replicas or 0), refused) if refused else status.node_set(state)
         held = [*decision.plan.findings]
-        found += [waiting] if waiting else []
+        findings += [waiting] if waiting else []
         if is_judged and not isinstance(nodes, Unknown):
             held = [*k8s_nodes.held(state), *held]
-            found += window.findings(state, update.waiting_for_window(state))
-            found += [*k8s_nodes.findings(state), *records.findings(state)]
-        found[:0] = held  # What is asked of somebody comes before what he may know.
-        own = Findings([*([dataclasses.replace(waiting, severity=Severity.BLOCKING)] if waiting else []), *found])
+            findings += window.findings(state, update.waiting_for_window(state))
+            findings += [*k8s_nodes.findings(state), *records.findings(state)]
+        findings[:0] = held  # What is asked of somebody comes before what he may know.
+        own = Findings([*([dataclasses.replace(waiting, severity=Severity.BLOCKING)] if waiting else []), *findings])
         if isinstance(nodes, Unknown):
             own.append(Finding(Reason(nodes.reason), nodes.message, Severity.UNKNOWN))
         labels = {names.LABEL_INSTANCE: wanted.cluster, names.LABEL_NODE_SET: wanted.name}
@@ -184,7 +184,7 @@ class NodeSets:
             "draining": counts.draining,
             "updated": update.updated(state) if is_judged else None,
             "updating": sorted(decision.updating) or None,
-            "restarts": [report.restart(each) for each in decision.plan.restarts] or None,
+            "restarts": [report.restart(repair) for repair in decision.plan.restarts] or None,
             "selector": ",".join(f"{key}={value}" for key, value in labels.items()),
         }
         ready = f"{counts.ready} of {counts.wanted} nodes take jobs"
@@ -195,15 +195,15 @@ class NodeSets:
         await self._tell(body, [waiting] if waiting else [], held)
         for action, number in update.queue(state).items() if is_judged else ():
             metrics.WANTED.labels(wanted.name, action).set(number)
-        return counts, found
+        return counts, findings
 
     async def _tell(self, body: Object, waits: Iterable[Finding], held: list[Finding]) -> None:
         """Write an Event when something begins to wait or to be held, and count what is held now."""
-        name, now = body["metadata"]["name"], {(each.reason, each.node): each for each in (*waits, *held)}
+        name, now = body["metadata"]["name"], {(finding.reason, finding.node): finding for finding in (*waits, *held)}
         before = self._told.get(name, {})
         self._told[name] = now
         for reason in {reason for reason, _ in before | now}:
-            metrics.REPAIRS_HELD.labels(name, reason).set(sum(each.reason == reason for each in held))
+            metrics.REPAIRS_HELD.labels(name, reason).set(sum(finding.reason == reason for finding in held))
         for key in now.keys() - before.keys():
             log.info("%s: %s", now[key].reason, now[key].message)
             await self._tell_one(body, now[key], now[key].message, warning=now[key] in held)
@@ -214,21 +214,21 @@ class NodeSets:
         subject = f"{what.reason}.{what.node}".rstrip(".")
         await self._executor.report.standing_event(body, subject, what.reason, message, warning=warning)
 
-    async def _move(
+    async def _execute(
         self, rest: SlurmRest, body: Object, served: ServedSet, budget: PassBudget, ends: float
     ) -> list[Finding]:
-        """Carry out what was decided about a node set until `ends`; returned is what failed."""
+        """Execute a node set's actions until `ends`, and return the failures."""
         problems: list[Finding] = []
-        jobs, moves = served.state.jobs, served.decision.moves
-        if any(isinstance(each, RequeueJobs) for each in moves):
+        jobs, actions = served.state.jobs, served.decision.actions
+        if any(isinstance(action, RequeueJobs) for action in actions):
             jobs = known(await self._listing.with_processes(rest, budget.left(LOOKED_AFTER_SECONDS)))
-        for done, decided in enumerate(moves):
-            # Refusals cost little and may last: they take no other move's place.
+        for done, decided in enumerate(actions):
+            # Refusals cost little and may last: they take no other action's place.
             if done - len(problems) >= ACTIONS_PER_PASS or budget.is_over(ends):
                 break
-            failed = await self._executor.carry_out(rest, body, decided, jobs)
+            failed = await self._executor.execute(rest, body, decided, jobs)
             problems += failed
-            if any(each.reason != execute.REFUSED for each in failed):
+            if any(finding.reason != execute.REFUSED for finding in failed):
                 break  # Nobody answers, which costs a deadline each, or this set is not as it was seen.
             if not failed and isinstance(decided, SetReplicas):
                 direction = "out" if decided.replicas > decided.was else "in"

@@ -1,4 +1,4 @@
-"""How long a pass has gone on. What can wait is left to the next pass, so that each one tells its status in time.
+"""The time budget of a pass. Work that can wait is left to the next pass, so that each tells its status in time.
 
 All times count from the pass's start. With all of them a pass stays below its deadline (handlers.py). Where each call
 takes two seconds, one status follows another within 30 s.
@@ -35,9 +35,9 @@ class PassBudget:
         return max(least, self._began + until - self._clock())
 
     def ends(self) -> float:
-        """When a series of changes that begins now is to end, by the pass's clock."""
+        """Return when a series of changes that begins now is to end, by the pass's clock."""
         return self._clock() + self.left(ACTED_AFTER_SECONDS, least=LEAST_ACTING_SECONDS)
 
     def is_over(self, end: float) -> bool:
-        """Whether that moment has come."""
+        """Return True if that moment has come."""
         return self._clock() >= end

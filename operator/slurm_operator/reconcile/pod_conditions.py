@@ -64,10 +64,10 @@ class PodConditions:
         self._refused.reset()
 
     async def _write(self, told: Sequence[Told]) -> None:
-        writing = (self._reporter.write_pod_condition(each) for each in told)
+        writing = (self._reporter.write_pod_condition(change) for change in told)
         answers = await asyncio.gather(*writing, return_exceptions=True)
         self._last = told[-1].pod
-        metrics.POD_CONDITIONS.inc(sum(each is None for each in answers))
+        metrics.POD_CONDITIONS.inc(sum(answer is None for answer in answers))
         for failed in answers:
             if failed and not (isinstance(failed, KubernetesError) and failed.status in _MOOT):
                 raise failed

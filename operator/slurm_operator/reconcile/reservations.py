@@ -58,7 +58,7 @@ class Reservations:
             budget: the time of this pass; there is always enough for a little.
         """
         problems, ends = list[Finding](), budget.ends()
-        for decided in window.left_over(self._seen or (), (each.name for each in node_sets)):
+        for decided in window.left_over(self._seen or (), (node_set.name for node_set in node_sets)):
             if not budget.is_over(ends):
-                problems += await self._executor.carry_out(rest, body, decided)
+                problems += await self._executor.execute(rest, body, decided)
         return problems

@@ -1,4 +1,4 @@
-"""What a pass sees of Slurm: nodes in each, and jobs and full listings only when something hangs on them."""
+"""A pass's reads of Slurm: nodes in each, and jobs and full listings only when a decision needs them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from slurm_operator import metrics
 from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 from slurm_operator.clients.slurmrestd import SlurmRest
-from slurm_operator.decide.node_sets import evidence, records
+from slurm_operator.decide.node_sets import full_listing, records
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.reconcile.pass_budget import ACTED_AFTER_SECONDS, LEAST_SECONDS, LOOKED_AFTER_SECONDS, PassBudget
-from slurm_operator.state import NOT_ASKED, Evidence, Jobs, Nodes, NodeSet, Running, SlurmJob, TooDeep, Unknown
+from slurm_operator.state import NOT_ASKED, FullListing, Jobs, Nodes, NodeSet, Running, SlurmJob, TooDeep, Unknown
 
 log = logging.getLogger(__name__)
 
@@ -28,11 +28,11 @@ WORDS_SECONDS = 20.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Slurm:
-    """What one pass knows of Slurm; `jobs` are those that may have processes."""
+    """One pass's knowledge of Slurm; `jobs` are those that may have processes."""
 
     nodes: Nodes | Unknown
     jobs: tuple[SlurmJob, ...] | Unknown = NOT_ASKED
-    evidence: Evidence | None = None
+    full_listing: FullListing | None = None
 
 
 class SlurmLook:
@@ -62,7 +62,7 @@ class SlurmLook:
             return Slurm(Unknown(error.reason, str(error)))
         due = self._clock() >= self._looked + RECORDS_SECONDS
         seen = [state.seen(nodes) for state in sets if not state.is_missing]
-        if not any(evidence.is_needed(state, records_due=due) for state in seen):
+        if not any(full_listing.is_needed(state, records_due=due) for state in seen):
             return Slurm(nodes, await self._for_words(rest, seen, budget, at_once=jobs_told))
         try:
             async with asyncio.timeout(budget.left(LOOKED_AFTER_SECONDS, least=LEAST_SECONDS)):
@@ -79,14 +79,14 @@ class SlurmLook:
         named = await self._listing.named(rest, budget.left(LOOKED_AFTER_SECONDS)) if names_needed else None
         self._looked = self._clock()
         memory = isinstance(running, Running) and running.counts_memory
-        built = evidence.build(full, jobs, counts_memory=memory, named=named)
+        built = full_listing.build(full, jobs, counts_memory=memory, named=named)
         return Slurm(nodes if built is None else slurm_nodes.with_jobs(nodes, built.jobs), known(jobs), built)
 
     async def _for_words(
         self, rest: SlurmRest, sets: Iterable[NodeSetState], budget: PassBudget, *, at_once: bool
     ) -> tuple[SlurmJob, ...] | Unknown:
         """The jobs that nodes wait for, to be named; not looked at in each pass, unless that is wanted."""
-        own = [each.node for state in sets for each in state.with_pods() if each.node]
+        own = [worker.node for state in sets for worker in state.with_pods() if worker.node]
         waits = any(map(slurm_nodes.is_draining, own))
         due = self._clock() >= self._named[0] + WORDS_SECONDS
         if at_once or (waits and due):
@@ -97,11 +97,11 @@ class SlurmLook:
     async def count_pending(self, rest: SlurmRest, node_sets: Iterable[NodeSet], budget: PassBudget) -> None:
         """Tell autoscalers how many nodes waiting jobs ask for, unless the pass is late; nobody else needs to know."""
         due, seconds = self._clock() >= self._counted + WORDS_SECONDS, budget.left(ACTED_AFTER_SECONDS)
-        if not (due and seconds) or all(each.declared is not None for each in node_sets):
+        if not (due and seconds) or all(node_set.declared is not None for node_set in node_sets):
             return
         self._counted = self._clock()
-        found = await self._listing.pending(rest, seconds)
-        if found is None:
+        by_partition = await self._listing.pending(rest, seconds)
+        if by_partition is None:
             metrics.PENDING_NODES.clear()  # Nobody knows, which is not 0.
             return
         try:
@@ -109,9 +109,9 @@ class SlurmLook:
             self._partitions |= await rest.partitions()
         except SlurmError as error:
             log.warning("no list of partitions, so that only those with jobs are counted: %s", error)
-        self._partitions |= found.keys()
+        self._partitions |= by_partition.keys()
         for partition in self._partitions:
-            metrics.PENDING_NODES.labels(partition).set(found.get(partition, 0))
+            metrics.PENDING_NODES.labels(partition).set(by_partition.get(partition, 0))
 
 
 def known(jobs: Jobs | Unknown) -> tuple[SlurmJob, ...] | Unknown:

@@ -15,7 +15,7 @@ from slurm_node.accounts.accounts import FILES, Accounts
 from slurm_node.accounts.users import SUDOERS
 
 LOCK_SECONDS = 15.0
-"""How long useradd and similar programs wait for each other (lckpwdf(3))."""
+"""Seconds that useradd and similar programs wait for each other (lckpwdf(3))."""
 LARGEST = 32 << 20
 """Most bytes of a file. The NSS module that looks users up has the same limit (native/login/nss_jail.c)."""
 SECRET = ("shadow", "gshadow")

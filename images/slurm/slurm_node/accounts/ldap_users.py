@@ -1,7 +1,7 @@
 """The users that an LDAP directory names, as entries of account files: pure functions over the LDIF of its answers.
 
 Attributes are those of RFC 2307 (posixAccount, posixGroup), ``sshPublicKey``, and ``member`` with distinguished names
-(RFC 2307bis). Another machine fills the directory, so every entry that could change a system account is left out.
+(RFC 2307bis). Somebody else fills the directory, so every entry that could change a system account is left out.
 """
 
 import base64

@@ -28,7 +28,7 @@ class HealthWatch:
 
     @property
     def sentence(self) -> str | None:
-        """Why the node is not fit; None while it is fit, or nothing is known."""
+        """The reason why the node is not fit; None while it is fit, or nothing is known."""
         return next((f"{cause}: {why}" for cause, why in self.causes.items() if why is not None), None)
 
     def tick(self) -> None:

@@ -27,7 +27,7 @@ class JailWatch:
 
     Args:
         probe: the command that tries, and prints why it failed.
-        broken: the file with the reason, for steps of running jobs (native/spank/job.h), or for users who log in.
+        broken: the file with the reason, for steps of running jobs (native/job/job.h), or for users who log in.
         worked: touched after each probe that worked.
         words: text of that file, with the probe's own words for {}.
     """
@@ -49,7 +49,7 @@ class JailWatch:
         self._started = 0.0
         self._next = 0.0
         self.sentence: str | None = None
-        """Why no job could run here now; None while all is well or nothing is known."""
+        """The reason why no job could run here now; None while all is well or nothing is known."""
         self.tried = False
 
     def tick(self, now: float) -> None:

@@ -23,7 +23,7 @@ class JobNotifier:
     Args:
         scontrol: runs scontrol with arguments. `notify` writes to the standard error of a job's srun or salloc, or to
             that of its batch script (scontrol(1)).
-        jobs: folder with a file for each job here (native/spank/job.h).
+        jobs: folder with a file for each job here (native/job/job.h).
     """
 
     def __init__(

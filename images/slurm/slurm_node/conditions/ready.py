@@ -37,7 +37,7 @@ def _said(without: str) -> int:
 
 
 def listens(table: str, port: int) -> bool:
-    """Whether /proc/net/tcp has a socket that listens on a port (proc(5): field 2 ends in it, state 0A)."""
+    """Return True if /proc/net/tcp has a socket that listens on a port (proc(5): field 2 ends in it, state 0A)."""
     rows = [line.split() for line in table.splitlines()[1:]]
     return any(row[1].endswith(f":{port:04X}") and row[3] == "0A" for row in rows)
 

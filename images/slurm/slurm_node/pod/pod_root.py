@@ -14,7 +14,7 @@ TMP = Path("/tmp")  # noqa: S108 - the pod's own
 TMP_MIB = 16
 """Size of /tmp, where slurmstepd makes folders. It counts as the pod's memory, outside of any job."""
 TERMINATION_LOG = Path("/dev/termination-log")
-"""A file on the machine's disk, which kubelet makes writable for everybody."""
+"""A file on the Kubernetes node's disk, which kubelet makes writable for everybody."""
 
 
 def close() -> None:

@@ -9,10 +9,8 @@ from typing import Any
 
 from contract import pod_variables, policies, reasons
 from contract.pod_variables import AccountingKey, JailKey, LdapKey, LoginKey, NodeKey, RestKey, SubmountKey
+from contract.weights import node_weight
 from slurm_node.pod.log import NodeError
-
-HIGHEST_WEIGHT_BUCKET = 15
-"""Most weights of a node set: slurmctld makes a scheduling set of its own for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +18,7 @@ class Node:
     """SLURM_NODE: what this pod is to Slurm.
 
     Attributes:
+        options: further keys of its line in slurm.conf.
         nccl: NCCL's variables for jobs of this node.
         pins_memory: whether jobs may lock as much memory as they have, for RDMA.
         processes: most processes of all jobs of this node together; None: no limit.
@@ -36,6 +35,7 @@ class Node:
     gres: str | None = None
     weight: int = 1
     weight_bucket: int = 1
+    options: tuple[tuple[str, int], ...] = ()
     nccl: tuple[tuple[str, str], ...] = ()
     pins_memory: bool = False
     shares_cpus: bool = False
@@ -47,13 +47,13 @@ class Node:
 
         A new node takes no job before the operator has seen that it works.
         """
-        bucket = min(HIGHEST_WEIGHT_BUCKET, ordinal(hostname) // max(1, self.weight_bucket))
         parts = [
             f"Feature={self.node_set}",
             f"CPUs={self.cpus}",
             f"RealMemory={self.memory_mib}",
-            f"Weight={self.weight + bucket}",
+            f"Weight={node_weight(self.weight, self.weight_bucket, ordinal(hostname))}",
             *([f"Gres={self.gres}"] if self.gres else []),
+            *(f"{key}={value}" for key, value in self.options),
             "State=DRAIN",
             f"Reason={reasons.NEW}",
         ]
@@ -176,6 +176,7 @@ def read_node(environment: Mapping[str, str] = os.environ) -> Node:
         gres=value.get(NodeKey.GRES),
         weight=int(value.get(NodeKey.WEIGHT, 1)),
         weight_bucket=int(value.get(NodeKey.WEIGHT_BUCKET, 1)),
+        options=tuple(sorted((str(key), int(number)) for key, number in value.get(NodeKey.OPTIONS, {}).items())),
         nccl=tuple(sorted((str(name), str(text)) for name, text in value.get(NodeKey.NCCL, {}).items())),
         pins_memory=bool(value.get(NodeKey.PINS_MEMORY, False)),
         shares_cpus=bool(value.get(NodeKey.SHARES_CPUS, False)),

@@ -159,5 +159,5 @@ def mount_points() -> set[Path]:
 
 
 def is_mount_point(path: Path) -> bool:
-    """Whether something is mounted at a path. Unlike in pathlib, a bind of the same file system counts."""
+    """Return True if a path is a mount point. Unlike in pathlib, a bind of the same file system counts."""
     return path in mount_points()

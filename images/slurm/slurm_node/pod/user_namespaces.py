@@ -7,7 +7,7 @@ from slurm_node.pod.log import say
 
 
 def warn() -> None:
-    """Logs what the machine lacks for rootless containers. All else works without it."""
+    """Logs what the Kubernetes node lacks for rootless containers. All else works without it."""
     finding = user_namespaces.judge(user_namespaces.look())
     if finding.verdict is not Verdict.PASS:
         say(f"warning: {finding.evidence}")

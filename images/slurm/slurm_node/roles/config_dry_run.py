@@ -1,8 +1,9 @@
 """The config dry run: starts a real slurmctld with a new configuration, apart from the cluster.
 
 That slurmctld has no job, node, database or state, and only a key of its own. Network policies allow no connection but
-the operator's request. Accounting is left out: slurmctld would register with slurmdbd under the cluster's name. So
-settings that only slurmdbd can refuse are not tried.
+the operator's request. It starts without accounting, as far as it gets. With accounting it starts a second time, until
+it finds no slurmdbd: by then it has read those keys. A command of Slurm tries the script that only commands read.
+Names that only the database knows, such as a QOS, are not tried.
 """
 
 import contextlib
@@ -10,36 +11,43 @@ import http.server
 import json
 import os
 import re
-import secrets
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from contract import names
 from slurm_node.pod import paths
 from slurm_node.pod.log import NodeError, say
-from slurm_node.slurm import configless_cache, slurmdbd_fallback
+from slurm_node.slurm import configless_cache, dry_run_files, slurmdbd_fallback
 
 DEADLINE_SECONDS = 20.0
-"""A real slurmctld read a configuration in 0.3 s. The rest is for a busy machine."""
+"""A real slurmctld read a configuration in 0.3 s. The rest is for busy cores."""
 MOST_BYTES = 4 << 20
 """A ConfigMap holds at most 1 MiB. In JSON a byte may take several."""
 _UP = "Running as primary controller"
+_NO_SLURMDBD = "Association database appears down"
 _TROUBLE = re.compile(r"\b(error|fatal): (.+)")
-_OF_NO_USE = re.compile(r"Job accounting information gathered|can only be used with SlurmDBD|High latency for")
-"""Complaints of a slurmctld without accounting, or on a busy machine, about any configuration."""
+_OF_NO_USE = re.compile(
+    r"Job accounting information gathered|can only be used with SlurmDBD|High latency for"
+    r"|failed to open persistent connection|Sending PersistInit msg|Association database appears down"
+    r"|Cannot use AutoDetect on cloud/dynamic node|lookup failure for node"
+)
+"""Complaints of a slurmctld without slurmdbd or nodes, or on busy cores, about any configuration."""
+_SBATCH = f"{paths.PREFIX}/bin/sbatch"
+CLI_FILTER = "cli_filter.lua"
 _MOST_WORDS = 8
 _FILE_NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether slurmctld accepted a configuration, and its words.
+    """The answer of slurmctld to a configuration.
 
     Attributes:
         accepted: whether it started.
@@ -103,91 +111,105 @@ def dry_run(files: dict[str, str]) -> Verdict:
     # slurmctld requires that folder for its socket.
     scratch = Path(tempfile.mkdtemp(dir=paths.CONTROLLER_RUN))
     try:
-        prepare(files, scratch)
-        lines, ended = _start(scratch)
+        verdict = _joined(_verdicts(files, scratch))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    verdict = judge([line.replace(f"{scratch}/etc/", "") for line in lines], ended=ended)
     say(f"dry run: {'accepted' if verdict.accepted else 'refused'} {verdict.words}".rstrip())
     return verdict
 
 
-def prepare(files: dict[str, str], scratch: Path) -> None:
-    """Writes the copy, and the keys and folders that the dry run needs.
-
-    Args:
-        files: name → text.
-        scratch: an empty folder.
-    """
-    folder, state = scratch / "etc", scratch / "state"
-    folder.mkdir()
-    state.mkdir()
-    for name, text in files.items():
-        (folder / name).write_text(text)
-    (folder / names.SLURM_CONF).write_text(alone(files[names.SLURM_CONF], scratch))
-    for key in (names.SLURM_KEY, names.JWT_KEY):
-        file = scratch / key
-        file.touch(0o600)
-        file.write_bytes(secrets.token_bytes(64))
+def _verdicts(files: Mapping[str, str], scratch: Path) -> Iterator[Verdict]:
+    """Yields what each start says of the files."""
+    folder = scratch / "alone"
+    dry_run_files.prepare(files, folder)
+    yield _start(folder, _UP)
+    if CLI_FILTER in files:
+        yield _command(folder)
+    if dry_run_files.has_accounting(files):
+        # A port that is bound and not listened on refuses connections.
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            dry_run_files.prepare(files, scratch / "accounted", closed.getsockname()[1])
+            yield _start(scratch / "accounted", _NO_SLURMDBD)
 
 
-def alone(slurm_conf: str, scratch: Path) -> str:
-    """Returns slurm.conf for a slurmctld without a cluster: on this host, without accounting, with its own paths."""
-    values = {
-        "SlurmctldHost": f"{socket.gethostname()}(127.0.0.1)",
-        "StateSaveLocation": str(scratch / "state"),
-        "SlurmctldPidFile": str(scratch / "slurmctld.pid"),
-        "AuthAltParameters": f"jwt_key={scratch / 'jwt.key'}",
-    }
-    own = {key.lower(): f"{key}={value}" for key, value in values.items()}
-    lines = []
-    for line in lines_without_accounting(slurm_conf):
-        key = line.partition("=")[0].strip().lower()
-        lines.append(own.pop(key) if key in own else line)
-    return "\n".join([*lines, *own.values()]) + "\n"
+def _joined(verdicts: Iterator[Verdict]) -> Verdict:
+    """Returns the first refusal, or all complaints."""
+    complaints: list[str] = []
+    for verdict in verdicts:
+        if not verdict.accepted:
+            return verdict
+        complaints += verdict.words.split("; ") if verdict.words else []
+    return Verdict(True, "; ".join(dict.fromkeys(complaints)))
 
 
-def lines_without_accounting(slurm_conf: str) -> list[str]:
-    """Returns the lines, those that need slurmdbd emptied, so that slurmctld's line numbers stay right."""
-    return [slurmdbd_fallback.without_accounting(f"{line}\n").rstrip("\n") for line in slurm_conf.splitlines()]
-
-
-def _start(scratch: Path) -> tuple[list[str], bool]:
-    """Runs slurmctld until it is up or has ended; returns its lines, and whether it ended by itself."""
-    environment = {
-        **{key: value for key, value in os.environ.items() if not key.startswith("SLURM")},
-        "SLURM_CONF": str(scratch / f"etc/{names.SLURM_CONF}"),
-        "SLURM_SACK_KEY": str(scratch / names.SLURM_KEY),
-        "RUNTIME_DIRECTORY": str(paths.CONTROLLER_RUN),
-    }
-    log = scratch / "log"
+def _start(folder: Path, word: str) -> Verdict:
+    """Runs slurmctld with a folder's files until it says a word, or has ended."""
+    log = folder / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
             # -v: it then logs that it is up, whatever log level the configuration sets.
             [slurmdbd_fallback.SLURMCTLD, "-D", "-v", "-c"],
-            env=environment,
+            env=_environment(folder),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            cwd=scratch,
+            cwd=folder,
             start_new_session=True,
         )
     try:
-        return _watch(process, log)
+        lines, ended = _watch(process, log, word)
     finally:
         # Together with its script helper, so that nothing is left for the next dry run.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+    return judge(_without_folder(lines, folder), ended=ended)
 
 
-def _watch(process: "subprocess.Popen[bytes]", log: Path) -> tuple[list[str], bool]:
+def _command(folder: Path) -> Verdict:
+    """Has sbatch load the script of the commands; it then prints its usage, and asks nobody for anything."""
+    try:
+        done = subprocess.run(
+            [_SBATCH, "--usage"],
+            env=_environment(folder),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            cwd=folder,
+            timeout=DEADLINE_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise NodeError(f"sbatch had not loaded {CLI_FILTER} after {DEADLINE_SECONDS:.0f} s") from error
+    lines = done.stderr.decode(errors="replace").splitlines()
+    return judge(_without_folder(lines, folder), ended=done.returncode != 0)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return {
+        **{key: value for key, value in os.environ.items() if not key.startswith("SLURM")},
+        "SLURM_CONF": str(folder / f"etc/{names.SLURM_CONF}"),
+        "SLURM_SACK_KEY": str(folder / names.SLURM_KEY),
+        "RUNTIME_DIRECTORY": str(paths.CONTROLLER_RUN),
+    }
+
+
+def _without_folder(lines: list[str], folder: Path) -> list[str]:
+    return [line.replace(f"{folder}/etc/", "") for line in lines]
+
+
+def _watch(process: "subprocess.Popen[bytes]", log: Path, word: str) -> tuple[list[str], bool]:
+    """Returns slurmctld's lines until it said the word or had ended, and whether it ended by itself."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while time.monotonic() < deadline:
         ended = process.poll() is not None
         lines = log.read_text(errors="replace").splitlines()
-        if ended or any(_UP in line for line in lines):
-            return lines, ended
+        said = next((number for number, line in enumerate(lines, 1) if word in line), 0)
+        if said:
+            return lines[:said], False
+        if ended:
+            return lines, True
         time.sleep(0.05)
     raise NodeError(f"slurmctld was neither up nor had it ended after {DEADLINE_SECONDS:.0f} s")
 

@@ -18,7 +18,16 @@ from slurm_node.pod import durable, paths, settings
 from slurm_node.pod.durable import write_durably
 from slurm_node.pod.log import NodeError, say
 from slurm_node.pod.system import is_mount_point, sync_file_system
-from slurm_node.roots import completion, image_root, initial_users, inventory, old_roots, root_report, volume_probe
+from slurm_node.roots import (
+    completion,
+    image_root,
+    initial_users,
+    inventory,
+    nfs_mounts,
+    old_roots,
+    root_report,
+    volume_probe,
+)
 from slurm_node.roots.copying import MEBIBYTE, Copy
 
 IMAGE_SECONDS = 120.0
@@ -143,6 +152,11 @@ def wait_for_image() -> Path:
     raise NodeError(f"the jail image's container did not start in {IMAGE_SECONDS:.0f} s: see the pod's events")
 
 
+def _remedy(missing: list[str]) -> str:
+    only_times = all(entry.rpartition("(")[2].startswith("time ") for entry in missing)
+    return f": {nfs_mounts.TIMES_LOST}" if only_times else ""
+
+
 def copy_image(source: Path, building: Path, journal: Path, volume: Path) -> int:
     """Checks the free space and copies the image's root under another name; returns its size in bytes."""
     image = inventory.look(source)
@@ -173,7 +187,9 @@ def copy_image(source: Path, building: Path, journal: Path, volume: Path) -> int
         if not missing:
             break
         if last_attempt:
-            raise NodeError(f"the copy differs from the image in {len(missing)} files, such as {missing[0]}")
+            raise NodeError(
+                f"the copy differs from the image in {len(missing)} files, such as {missing[0]}{_remedy(missing)}"
+            )
         say(f"{len(missing)} files of the copy differ from the image, such as {missing[0]}: copying again")
         write_durably(journal, "[]")
     return image.size

@@ -126,18 +126,32 @@ def sample(listing: Mapping[str, Facts], count: int = SAMPLED_FILES) -> list[str
 
 
 def same_beginning(one: Path, other: Path) -> bool:
-    """Whether two files begin with the same bytes."""
+    """Return True if two files begin with the same bytes."""
     with one.open("rb") as first, other.open("rb") as second:
         return first.read(SAMPLED_BYTES) == second.read(SAMPLED_BYTES)
 
 
 def missing(image: Tree, source: Path, copy: Path) -> list[str]:
-    """Returns the files of an image that a copy lacks or changed. Contents are compared for a sample of files."""
-    changes = difference(image.files, look(copy).files)
-    differing = [*changes.removed, *changes.changed]
-    if differing:
-        return differing
-    return [path for path in sample(image.files) if not same_beginning(source / path, copy / path)]
+    """Returns the files of an image that a copy lacks or changed, each with what is different.
+
+    Contents are compared for a sample of files.
+    """
+    there = look(copy).files
+    changes = difference(image.files, there)
+    if changes.removed or changes.changed:
+        differing = [f"{path} ({_differing_facts(image.files[path], there[path])})" for path in changes.changed]
+        return [*(f"{path} (not there)" for path in changes.removed), *differing]
+    return [f"{path} (content)" for path in sample(image.files) if not same_beginning(source / path, copy / path)]
+
+
+def _differing_facts(wanted: Facts, there: Facts) -> str:
+    rows = zip(("mode", "owner", "group", "size", "time", "link"), there, wanted, strict=True)
+    differing = [(name, _fact(name, has), _fact(name, right)) for name, has, right in rows if has != right]
+    return ", ".join(f"{name} {has} instead of {right}" for name, has, right in differing)
+
+
+def _fact(name: str, value: object) -> str:
+    return f"{value:o}" if name == "mode" else str(value)
 
 
 def note_image(root: Path, volume: Path, revision: str) -> None:

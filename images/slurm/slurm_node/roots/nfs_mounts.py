@@ -7,9 +7,15 @@ from slurm_node.pod.system import points_of
 
 KINDS = ("nfs", "nfs4")
 SEEN_WITHIN_SECONDS = 5
-"""How soon all nodes should see a program, user or file that one node makes."""
+"""The delay after which all nodes should see a program, user or file that one node makes."""
 DEFAULT_CACHE_SECONDS = 60
-"""How long a client caches the attributes of files and folders that have not changed for long (nfs(5))."""
+"""The time for which a client caches attributes of files and folders that have not changed for long (nfs(5))."""
+LOSES_TIMES = "4.2"
+"""The version of NFS with which Linux 7.2, as client and server, lost times that a program had set (docs/nfs.md)."""
+TIMES_LOST = (
+    f"with NFS {LOSES_TIMES} a node of newer Linux may keep file times that a program sets, such as tar, from the"
+    " server and other nodes: mount it with nfsvers=4.1"
+)
 
 
 def of(mountinfo: str, volume: Path) -> Mapping[str, str] | None:
@@ -50,7 +56,7 @@ def problems(options: Mapping[str, str]) -> list[str]:
 
 
 def advice(options: Mapping[str, str]) -> list[str]:
-    """Returns a sentence on changes of other nodes that these options show late; empty if none is late.
+    """Returns a sentence on changes of other nodes that these options show late, and one on times that they lose.
 
     Args:
         options: as the kernel shows them: it leaves out those with their default value (nfs(5)).
@@ -61,7 +67,10 @@ def advice(options: Mapping[str, str]) -> list[str]:
         late.append("a name that it looked for in vain, such as a program, minutes later (lookupcache=positive)")
     if max(_seconds(options, "acregmax"), _seconds(options, "acdirmax")) > SEEN_WITHIN_SECONDS:
         late.append("the size and time of a changed file a minute later (actimeo=3)")
-    return [f"with these mount options of the jail's storage a node may see {' and '.join(late)}"] if late else []
+    sentences = [f"with these mount options of the jail's storage a node may see {' and '.join(late)}"] if late else []
+    if options.get("vers") == LOSES_TIMES:
+        sentences.append(TIMES_LOST)
+    return sentences
 
 
 def _seconds(options: Mapping[str, str], name: str) -> float:

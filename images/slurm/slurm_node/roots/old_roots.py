@@ -34,7 +34,7 @@ class OldRoot:
 
     @property
     def last(self) -> float:
-        """When it was last made or used."""
+        """The time at which it was last made or used."""
         return max(self.made, self.used)
 
 

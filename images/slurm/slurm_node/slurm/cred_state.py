@@ -21,7 +21,7 @@ from slurm_node.pod.log import say
 VERSION = 45 << 8
 """Protocol version of Slurm 26.05 (SLURM_26_05_PROTOCOL_VERSION)."""
 JOB_LIVES = 1
-"""The byte of a job's file that its init holds locked for as long as it lives (native/spank/job.h)."""
+"""The byte of a job's file that its init holds locked for as long as it lives (native/job/job.h)."""
 SLUID_DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 _HEAD = struct.Struct(">HI")
@@ -45,7 +45,7 @@ def restore(spool: Path = paths.SPOOL, prologs: Path = paths.PROLOGS, jobs: Path
     Args:
         spool: SlurmdSpoolDir.
         prologs: folder with the SLUID of each job whose prolog ran (health/bin/node-health-prolog).
-        jobs: folder with a file for each job with namespaces (native/spank/job.h).
+        jobs: folder with a file for each job with namespaces (native/job/job.h).
     """
     try:
         prologs.mkdir(exist_ok=True)
@@ -74,7 +74,7 @@ def living(prologs: Path, jobs: Path) -> dict[int, int]:
 
 
 def is_locked(file: Path, byte: int) -> bool:
-    """Whether another process holds a lock on that byte of a file."""
+    """Return True if another process holds a lock on that byte of a file."""
     with file.open("rb") as opened:
         asked = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
         kind, *_ = _LOCK.unpack(fcntl.fcntl(opened, fcntl.F_GETLK, asked))

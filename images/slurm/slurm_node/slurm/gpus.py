@@ -18,12 +18,12 @@ POLL_SECONDS = 3.0
 REMIND_SECONDS = 30.0
 SLURMD_SECONDS = 30
 
-_FOUND = re.compile(r"\bGres Name=gpu\b.*\bCount=(\d+)\b.*\bFile=(?!\(null\))\S+")
+_WITH_DEVICE = re.compile(r"\bGres Name=gpu\b.*\bCount=(\d+)\b.*\bFile=(?!\(null\))\S+")
 
 
-def found(printed: str) -> int:
+def usable_gpus(printed: str) -> int:
     """Returns the number of GPUs with a device file in `slurmd -G`'s output. Slurm can't constrain others."""
-    return sum(int(match[1]) for line in printed.splitlines() if (match := _FOUND.search(line)))
+    return sum(int(match[1]) for line in printed.splitlines() if (match := _WITH_DEVICE.search(line)))
 
 
 def ask_slurmd(slurmd: Sequence[str], environment: dict[str, str]) -> str:
@@ -53,7 +53,7 @@ def wait(gres: str, ask: Callable[[], str], set_state: Callable[[str], object], 
         poll: seconds between two checks.
     """
     reminded = 0.0
-    while (count := found(ask())) < gpu_count(gres):
+    while (count := usable_gpus(ask())) < gpu_count(gres):
         sentence = (
             f"Slurm finds {count} of {gpu_count(gres)} GPUs: is gres.conf's line for this node set active, and the"
             " driver loaded?"

@@ -36,7 +36,10 @@ TICK_SECONDS = 1.0
 STOP_SECONDS = 110.0
 KNOWN_EVERY_SECONDS = 10.0
 FORGOTTEN_EVERY_SECONDS = 600.0
-"""Most restarts for a database that does not know the cluster. More do not help if it refuses the cluster."""
+"""Shortest time between restarts of slurmctld for a database that does not know the cluster.
+
+A restart registers the cluster. If slurmdbd refuses that, more restarts do not help.
+"""
 STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
 
 
@@ -73,7 +76,7 @@ def without_id(cluster_name: str) -> str:
 
 
 def is_forgotten(clusters: str, cluster_name: str) -> bool:
-    """Whether slurmdbd does not know this cluster.
+    """Return True if slurmdbd does not know this cluster.
 
     Args:
         clusters: the names that slurmdbd knows, one a line.
@@ -199,9 +202,11 @@ class _Controller:
 def write_scratch(source: Path = paths.ETC_SLURM, target: Path = SCRATCH) -> None:
     """Updates the configuration without accounting. All other files are the cluster's own."""
     target.mkdir(exist_ok=True)
-    for file in source.iterdir():
-        if file.name.startswith(".") or not file.is_file():
-            continue
+    there = [file for file in source.iterdir() if not file.name.startswith(".") and file.is_file()]
+    # Slurm reads some files, such as topology.yaml, wherever they are.
+    for gone in {file.name for file in target.iterdir()} - {file.name for file in there}:
+        (target / gone).unlink()
+    for file in there:
         content = file.read_text()
         content = without_accounting(content) if file.name == names.SLURM_CONF else content
         copy = target / file.name

@@ -28,20 +28,20 @@ def last_words(log: str) -> str:
 
 def findings(seen: Kubernetes) -> Findings:
     """Judge slurmdbd: one that has said nothing yet is only starting."""
-    found = Findings()
+    findings = Findings()
     name = seen.cluster.accounting
     if not name:
-        return found
+        return findings
     workload = seen.workloads.get(name)
     if workload is None:
-        found.append(Finding(Reason.ACCOUNTING_MISSING, f"accounting: there is no StatefulSet {name}"))
+        findings.append(Finding(Reason.ACCOUNTING_MISSING, f"accounting: there is no StatefulSet {name}"))
     elif is_waiting(seen):
         message = f"accounting: {seen.accounting_words or 'slurmdbd is not ready yet'}"
         if seen.accounting_words:
-            found.append(Finding(Reason.ACCOUNTING_NOT_READY, f"{message}; jobs run, and are recorded afterwards"))
+            findings.append(Finding(Reason.ACCOUNTING_NOT_READY, f"{message}; jobs run, and are recorded afterwards"))
         else:
-            found.append(under_way(Reason.ACCOUNTING_STARTING, message))
-    return found
+            findings.append(under_way(Reason.ACCOUNTING_STARTING, message))
+    return findings
 
 
 def is_waiting(seen: Kubernetes) -> bool:

@@ -77,8 +77,8 @@ def content_hash(files: Mapping[str, str]) -> str:
 
 def mark(text: str) -> str:
     """Return the mark of a rendered configuration, in its slurm.conf or as slurmctld shows it; empty if it has none."""
-    found = _MARK.search(text)
-    return found[1] if found else ""
+    match = _MARK.search(text)
+    return match[1] if match else ""
 
 
 def is_read(active: Mapping[str, str], running: Running) -> bool:
@@ -130,7 +130,7 @@ def promotion(
 
     Args:
         wanted: files that Pulumi declared, None if it has not.
-        active: files that are mounted, None if there are none: then slurmctld cannot even start, so nothing can break.
+        active: files that are mounted, None if there are none yet: a new cluster's slurmctld waits for them.
         declared: whether the declaration is complete (the ledger's revision is the cluster's).
         verdict: what a config dry run of the wanted files said, None if there was none.
         jobs: jobs in Slurm now.
@@ -138,9 +138,8 @@ def promotion(
     """
     if wanted is None or (active is not None and dict(wanted) == dict(active)):
         return None
-    if active is None:
-        return Promote(wanted)
-    if not declared:
+    # The first files need no complete declaration: they can break nothing, and Pulumi may wait for slurmctld.
+    if active is not None and not declared:
         return None
     if verdict is None:
         return TryConfig(wanted)
@@ -150,7 +149,8 @@ def promotion(
             f"the declared configuration is not used, since slurmctld refuses it: {verdict.words}",
             Severity.WRONG | Severity.BLOCKING,
         )
-    return _cost(wanted, active, jobs) or _open(wanted, active, closed) or Promote(wanted, verdict.words)
+    waits = None if active is None else _cost(wanted, active, jobs) or _open(wanted, active, closed)
+    return waits or Promote(wanted, verdict.words)
 
 
 def _cost(wanted: Mapping[str, str], active: Mapping[str, str], jobs: Iterable[SlurmJob] | Unknown) -> Finding | None:

@@ -1,7 +1,7 @@
-"""Decides the order in which daemons move to changed templates: slurmdbd, slurmctld, then workers.
+"""Decides the order in which daemons get changed templates: slurmdbd, slurmctld, then workers.
 
-None may be newer than the one before it (Slurm's rule for upgrades). Kubernetes moves slurmdbd; slurmctld's pod is
-moved from here, which also helps one that never became ready: Kubernetes would wait for it for ever.
+None may be newer than the one before it (Slurm's rule for upgrades). Kubernetes replaces slurmdbd's pod, the operator
+slurmctld's. That also helps a pod that never became ready, for which Kubernetes would wait for ever.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def is_controller_old(seen: Kubernetes) -> bool:
 
 
 def holds_controller(seen: Kubernetes) -> str:
-    """Return why slurmctld may not move to a changed template now; empty if it may.
+    """Return why slurmctld may not get a changed template now; empty if it may.
 
     A slurmdbd that cannot start and says why holds nothing up: no older one is there that slurmctld could meet.
     """
@@ -54,7 +54,7 @@ def restart(pod: Pod, why: str) -> DeletePod:
 
 
 def holds_workers(seen: Kubernetes, running: Running | Unknown, died: str = "") -> str:
-    """Return why no worker may move to a changed template now; empty if one may.
+    """Return why no worker may get a changed template now; empty if one may.
 
     Args:
         seen: what is in Kubernetes.
@@ -68,7 +68,7 @@ def holds_workers(seen: Kubernetes, running: Running | Unknown, died: str = "") 
         if workload and not workload.is_ready:
             return f"{name} is not ready in its current generation, and no slurmd may be newer"
     if is_controller_old(seen):
-        return f"{seen.cluster.controller} moves first, and no slurmd may be newer"
+        return f"{seen.cluster.controller} is updated first, and no slurmd may be newer"
     if config.is_pending_for_workers(seen.desired_config, seen.active_config, running):
         return "slurmctld does not run with the declared configuration yet, which workers are to start with"
     return ""

@@ -223,8 +223,8 @@ def sized_by_operator(declared: Object) -> bool:
 
 def size_of(stateful_set: str, pods: Iterable[str]) -> int:
     """Return the smallest size of a StatefulSet that deletes none of its pods."""
-    found = [re.fullmatch(re.escape(stateful_set) + r"-(\d+)", name) for name in pods]
-    return max((int(match.group(1)) + 1 for match in found if match), default=0)
+    matches = [re.fullmatch(re.escape(stateful_set) + r"-(\d+)", name) for name in pods]
+    return max((int(match.group(1)) + 1 for match in matches if match), default=0)
 
 
 def gives_back(live: Object) -> bool:
@@ -239,14 +239,14 @@ def surplus(live: Object) -> list[ownership.Path]:
 
 def _surplus(live: Object, ours: ownership.Tree) -> list[ownership.Path]:
     roots = (_LABELS,) if live["kind"] == _CLAIM else (*_ALL_OURS, _LABELS)
-    found = {
+    by_path = {
         path
         for _, fields in ownership.foreign(live)
         for root in roots
         for path in ownership.lacking(ownership.within(fields, root), ownership.within(ours, root), root)
     }
     frozen = any(_IMMUTABLE in fields for _, fields in ownership.foreign(live)) and _IMMUTABLE not in ours
-    return sorted(found - {_REPLICAS}) + ([(_IMMUTABLE,)] if frozen else [])
+    return sorted(by_path - {_REPLICAS}) + ([(_IMMUTABLE,)] if frozen else [])
 
 
 def is_unowned(live: Object) -> bool:

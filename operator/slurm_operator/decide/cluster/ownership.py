@@ -21,11 +21,11 @@ _PULUMI = (names.FIELD_MANAGER, "pulumi-kubernetes", "pulumi-resource-kubernetes
 
 def declared(live: Mapping[str, Any]) -> Tree:
     """Return the fields that Pulumi owns, or the operator by a repair."""
-    found: Tree = {}
+    tree: Tree = {}
     for manager, fields in _entries(live):
         if manager.startswith(_PULUMI) and manager != names.OPERATOR_FIELD_MANAGER:
-            found = _union(found, fields)
-    return found
+            tree = _union(tree, fields)
+    return tree
 
 
 def foreign(live: Mapping[str, Any]) -> list[tuple[str, Tree]]:

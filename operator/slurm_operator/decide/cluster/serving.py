@@ -1,4 +1,4 @@
-"""Which node sets are served, and with which sizes."""
+"""The node sets that the operator serves, and their state in Kubernetes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slurm_operator.state import K8sNodes, Kubernetes, NodeSet, Pod, Workload
 
 
 def refusal(seen: Kubernetes, node_set: NodeSet) -> Findings:
-    """Why nothing is done for a node set; empty if it is served."""
+    """Return why the operator does nothing for a node set; empty if it serves the set."""
     if node_set.cluster != seen.cluster.name:
         message = f"there is no SlurmCluster {node_set.cluster} that is served here; correct spec.cluster"
         reason = Reason.CLUSTER_MISSING
@@ -26,15 +26,15 @@ def refusal(seen: Kubernetes, node_set: NodeSet) -> Findings:
 
 
 def without_cluster(node_set: NodeSet) -> Findings:
-    """What is to be said of a node set while there is no SlurmCluster: it comes, or its node sets go soon as well."""
+    """Return the findings about a node set without a SlurmCluster: that comes soon, or its node sets go as well."""
     message = f"there is no SlurmCluster {node_set.cluster}: nobody looks at the nodes of this set"
-    return Findings([Finding(Reason.CLUSTER_MISSING, message, Severity.BLOCKING | Severity.MOVING)])
+    return Findings([Finding(Reason.CLUSTER_MISSING, message, Severity.BLOCKING | Severity.PROGRESSING)])
 
 
 def is_shared(node_sets: Iterable[NodeSet], node_set: NodeSet) -> bool:
-    """Whether another NodeSet, which is to stay, names the same StatefulSet."""
-    staying = (each for each in node_sets if not each.deleting and each.name != node_set.name)
-    return any(each.stateful_set == node_set.stateful_set for each in staying)
+    """Return True if another NodeSet that is not being deleted names the same StatefulSet."""
+    staying = (other for other in node_sets if not other.deleting and other.name != node_set.name)
+    return any(other.stateful_set == node_set.stateful_set for other in staying)
 
 
 def states(
@@ -45,9 +45,9 @@ def states(
     k8s_nodes: K8sNodes | None = None,
 ) -> list[NodeSetState]:
     """Node sets as Kubernetes has them; one that has no StatefulSet leaves its Kubernetes nodes alone."""
-    found = []
-    for each in node_sets:
-        member, workload = re.compile(re.escape(each.stateful_set) + r"-\d+"), workloads.get(each.stateful_set)
+    rows = []
+    for node_set in node_sets:
+        member, workload = re.compile(re.escape(node_set.stateful_set) + r"-\d+"), workloads.get(node_set.stateful_set)
         own = {name: pod for name, pod in pods.items() if member.fullmatch(name)}
-        found.append(NodeSetState(each, workload, own, now, k8s_nodes if workload else None))
-    return found
+        rows.append(NodeSetState(node_set, workload, own, now, k8s_nodes if workload else None))
+    return rows

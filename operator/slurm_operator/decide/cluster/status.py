@@ -1,4 +1,4 @@
-"""What the operator says about a cluster and its node sets.
+"""Findings and conditions about a cluster and its node sets.
 
 Available means that jobs can run now, as declared. slurmctld lists its nodes through slurmrestd. The login nodes are
 ready in their current generation. Every wanted node is registered and usable: IDLE, MIXED or ALLOCATED, answering, its
@@ -7,7 +7,7 @@ least one node is usable. Degraded names it with its reason, unless a person dra
 others. A node that is DOWN does block: drain it to say that it is known. Node sets of zero nodes are Available. While
 Slurm cannot be seen although its pods are ready, Available is Unknown.
 
-Progressing means that something still moves, Degraded says what is wrong. A worker that waits for a job before it
+Progressing means that something is under way, Degraded says what is wrong. A worker that waits for a job before it
 leaves is Progressing and blocks nothing.
 """
 
@@ -66,36 +66,38 @@ def node_set(state: NodeSetState) -> tuple[Counts, Findings]:
     if state.is_missing:
         return _without_stateful_set(state)
     wanted = state.node_set
-    found = Findings()
+    findings = Findings()
     if state.current != state.wanted and not wanted.deleting:
         verb = "growing" if state.wanted > state.current else "shrinking"
         sizes = f"from {state.current} to {state.wanted} nodes{_drained(state.leaving())}"
-        found.append(under_way(Reason.SCALING, f"node set {wanted.name}: {verb} {sizes}"))
+        findings.append(under_way(Reason.SCALING, f"node set {wanted.name}: {verb} {sizes}"))
     if isinstance(state.nodes, Unknown):
-        return Counts(state.wanted), found
+        return Counts(state.wanted), findings
     members, leaving = state.expected(), state.leaving()
-    for each in [] if wanted.deleting else leaving:
-        if each.has_work:
-            until, running = scale.until(state), waits.for_jobs([each.name], state.jobs)
-            words = f"{each.name} leaves when its jobs have ended{running}{until}"
-            found.append(under_way(Reason.WAITING_FOR_JOBS, words))
-    present = [each.node for each in (*members, *leaving) if each.node]
+    for worker in [] if wanted.deleting else leaving:
+        if worker.has_work:
+            until, running = scale.until(state), waits.for_jobs([worker.name], state.jobs)
+            words = f"{worker.name} leaves when its jobs have ended{running}{until}"
+            findings.append(under_way(Reason.WAITING_FOR_JOBS, words))
+    present = [worker.node for worker in (*members, *leaving) if worker.node]
     if kept := slurm_nodes.kept([*present, *records.orphans(state)]):
         keeps = f"drained and without jobs, but kept by Slurm: {shown(kept, _SHOWN)}; see scontrol show reservation"
-        found.append(under_way(Reason.NODES_KEPT, keeps))
+        findings.append(under_way(Reason.NODES_KEPT, keeps))
     if update.outdated(state) and not wanted.deleting:
-        found += [_updating(state), *update.findings(state)]
-    found += reboot.findings(state)
-    found += _not_ready(state)
-    standing = {kind: [each.node for each in members if each.node and each.standing is kind] for kind in Standing}
+        findings += [_updating(state), *update.findings(state)]
+    findings += reboot.findings(state)
+    findings += _not_ready(state)
+    standing = {
+        kind: [worker.node for worker in members if worker.node and worker.standing is kind] for kind in Standing
+    }
     down, drained, usable = (standing[kind] for kind in (Standing.DOWN, Standing.DRAINED, Standing.USABLE))
     if down:
-        found.tell(Reason.NODES_DOWN, f"down in Slurm: {_with_reasons(down)}", Severity.BLOCKING | Severity.WRONG)
+        findings.tell(Reason.NODES_DOWN, f"down in Slurm: {_with_reasons(down)}", Severity.BLOCKING | Severity.WRONG)
     by_people = [node for node in drained if drains.is_by_person(node)]
     if others := [node for node in drained if node not in by_people]:
-        found.append(Finding(Reason.NODES_DRAINED, f"drained: {_with_reasons(others)}"))
+        findings.append(Finding(Reason.NODES_DRAINED, f"drained: {_with_reasons(others)}"))
     if by_people:
-        found.tell(Reason.DRAINED_BY_PEOPLE, f"drained by {_with_authors(by_people)}", Severity.INFORMATION)
+        findings.tell(Reason.DRAINED_BY_PEOPLE, f"drained by {_with_authors(by_people)}", Severity.INFORMATION)
     counts = Counts(
         wanted=state.wanted,
         ready=len(usable),
@@ -107,12 +109,12 @@ def node_set(state: NodeSetState) -> tuple[Counts, Findings]:
         updated=update.updated(state),
         by_people=len(by_people),
     )
-    return counts, found
+    return counts, findings
 
 
 def _drained(leaving: Sequence[Worker]) -> str:
-    """How many of the nodes that leave are drained, as the end of a sentence."""
-    there = [each.node for each in leaving if each.node]
+    """Return how many of the nodes that leave are drained, as the end of a sentence."""
+    there = [worker.node for worker in leaving if worker.node]
     return f", {sum(map(drains.is_drained, there))} of {len(there)} that leave are drained" if there else ""
 
 
@@ -126,13 +128,15 @@ def _without_stateful_set(state: NodeSetState) -> tuple[Counts, Findings]:
 
 def _not_ready(state: NodeSetState) -> list[Finding]:
     """Nodes that wait to be registered and usable; those that an update or a reboot keeps out are told apart."""
-    there = [each for each in state.expected() if each.standing is Standing.WAITING and not _leaves_for_update(each)]
-    waiting = [each for each in there if each.node is None or not slurm_nodes.is_rebooting(each.node)]
+    there = [
+        worker for worker in state.expected() if worker.standing is Standing.WAITING and not _leaves_for_update(worker)
+    ]
+    waiting = [worker for worker in there if worker.node is None or not slurm_nodes.is_rebooting(worker.node)]
     if not waiting:
         return []
-    listed = shown([each.name for each in waiting], _SHOWN)
+    listed = shown([worker.name for worker in waiting], _SHOWN)
     message = f"node set {state.node_set.name}: {listed} not yet registered and usable"
-    message += _why(each.pod for each in waiting if each.pod)
+    message += _why(worker.pod for worker in waiting if worker.pod)
     starting = under_way(Reason.NODES_STARTING, message)
     if update.outdated(state) and len(waiting) <= state.node_set.update.room(state.wanted):
         return [starting]
@@ -140,15 +144,15 @@ def _not_ready(state: NodeSetState) -> list[Finding]:
 
 
 def _leaves_for_update(worker: Worker) -> bool:
-    """Whether a node is out of service for its update. One whose new pod does not come up is not counted."""
+    """Return True if a node is out of service for its update; False if its new pod does not come up."""
     return worker.drain is Owner.UPDATE and (worker.pod is None or worker.pod.ready or worker.is_outdated)
 
 
 def _updating(state: NodeSetState) -> Finding:
-    moved = f"{update.updated(state)} of {state.wanted} nodes have the current template"
-    message = f"node set {state.node_set.name}: {moved}"
+    share = f"{update.updated(state)} of {state.wanted} nodes have the current template"
+    message = f"node set {state.node_set.name}: {share}"
     if state.node_set.update.paused:
-        kept = shown([each.name for each in update.outdated(state)], _SHOWN)
+        kept = shown([worker.name for worker in update.outdated(state)], _SHOWN)
         return under_way(Reason.UPDATE_PAUSED, f"{message}; update.paused keeps {kept} as they are")
     if state.hold:
         return under_way(Reason.UPDATE_HELD, f"{message}; the others wait: {state.hold}")
@@ -167,7 +171,7 @@ def _updating(state: NodeSetState) -> Finding:
 
 
 def scaled_outside(wanted: NodeSet) -> Condition:
-    """Whether somebody else than the program says how many nodes there are to be, and how long that holds."""
+    """Return the condition that tells if somebody else than the program set the number of nodes, and for how long."""
     kind, declared, asked = "ScaledOutsidePulumi", wanted.declared, wanted.replicas
     if declared is None:
         return Condition(kind, "False", Reason.NOT_DECLARED, "the program declares no number of nodes")
@@ -181,7 +185,7 @@ def scaled_outside(wanted: NodeSet) -> Condition:
 
 
 def watched_k8s_nodes(trouble: str) -> Condition:
-    """Whether a cordon of a Kubernetes node can become a drain; `trouble` is why not, empty if it can."""
+    """Return the condition that tells if cordons of Kubernetes nodes become drains; `trouble` says why they can't."""
     if trouble:
         no_more = "cordons, taints and lost Kubernetes nodes do not become drains, and no worker may be evicted"
         return Condition("NodesWatched", "False", Reason.NODES_UNREADABLE, f"{no_more}: {trouble}"[:MAX_MESSAGE])
@@ -201,28 +205,28 @@ def total(counts: Iterable[Counts]) -> Counts:
 
 def cluster(kubernetes: Kubernetes, nodes: Nodes | Unknown, sets: Findings, counts: Counts) -> Findings:
     """Judge the whole cluster, given what was found about its node sets."""
-    found = Findings()
+    findings = Findings()
     revision = kubernetes.cluster.revision
     if kubernetes.ledger_revision != revision:
         has = kubernetes.ledger_revision or "nothing"
         message = f"revision {revision} is not fully declared: the ledger says {has}"
-        found.tell(Reason.LEDGER_MISMATCH, message, Severity.BLOCKING | Severity.MOVING)
+        findings.tell(Reason.LEDGER_MISMATCH, message, Severity.BLOCKING | Severity.PROGRESSING)
     if kubernetes.desired_config is None and kubernetes.active_config is None:
         name = kubernetes.cluster.desired_config
-        found.append(Finding(Reason.CONFIGURATION_MISSING, f"there is no ConfigMap {name}", Severity.BLOCKING))
-    _judge_daemons(found, kubernetes, nodes)
+        findings.append(Finding(Reason.CONFIGURATION_MISSING, f"there is no ConfigMap {name}", Severity.BLOCKING))
+    _judge_daemons(findings, kubernetes, nodes)
     if daemons.is_controller_old(kubernetes):
         why = daemons.holds_controller(kubernetes)
-        message = f"slurmctld moves to its current template{why and f': {why}'}"
-        found.tell(Reason.CONTROLLER_UPDATING, message, Severity.BLOCKING | Severity.MOVING)
-    found += sets
-    if not found.blocking and not found.unknown and counts.wanted and not counts.ready:
-        found.append(Finding(Reason.NO_USABLE_NODES, f"none of {counts.wanted} nodes takes jobs", Severity.BLOCKING))
-    found += [Finding(reason, message) for reason, message in _troubles(kubernetes.pods.values())]
-    return found
+        message = f"slurmctld is updated to its current template{why and f': {why}'}"
+        findings.tell(Reason.CONTROLLER_UPDATING, message, Severity.BLOCKING | Severity.PROGRESSING)
+    findings += sets
+    if not findings.blocking and not findings.unknown and counts.wanted and not counts.ready:
+        findings.append(Finding(Reason.NO_USABLE_NODES, f"none of {counts.wanted} nodes takes jobs", Severity.BLOCKING))
+    findings += [Finding(reason, message) for reason, message in _troubles(kubernetes.pods.values())]
+    return findings
 
 
-def _judge_daemons(found: Findings, kubernetes: Kubernetes, nodes: Nodes | Unknown) -> None:
+def _judge_daemons(findings: Findings, kubernetes: Kubernetes, nodes: Nodes | Unknown) -> None:
     names = kubernetes.cluster
     login = kubernetes.workloads.get(names.login)
     rows = [(Reason.LOGIN_NOT_READY, f"StatefulSet {names.login}", "login", login)]
@@ -232,22 +236,22 @@ def _judge_daemons(found: Findings, kubernetes: Kubernetes, nodes: Nodes | Unkno
         rows.insert(1, (Reason.REST_NOT_READY, f"Deployment {names.rest}", "rest", kubernetes.rest))
     for reason, title, component, workload in rows:
         if workload is None:
-            found.append(Finding(reason, f"there is no {title}", Severity.BLOCKING))
+            findings.append(Finding(reason, f"there is no {title}", Severity.BLOCKING))
         elif not workload.is_ready:
             ready = f"{workload.ready} of {workload.replicas} ready in the current generation"
             pods = (pod for pod in kubernetes.pods.values() if pod.component == component)
-            found.tell(reason, f"{title}: {ready}{_why(pods)}", Severity.BLOCKING | Severity.MOVING)
+            findings.tell(reason, f"{title}: {ready}{_why(pods)}", Severity.BLOCKING | Severity.PROGRESSING)
     if isinstance(nodes, Unknown):
-        found.append(Finding(Reason(nodes.reason), nodes.message, Severity.UNKNOWN))
+        findings.append(Finding(Reason(nodes.reason), nodes.message, Severity.UNKNOWN))
         if not any(
-            problem.reason in (Reason.CONTROLLER_NOT_READY, Reason.REST_NOT_READY) for problem in found.blocking
+            problem.reason in (Reason.CONTROLLER_NOT_READY, Reason.REST_NOT_READY) for problem in findings.blocking
         ):
             # Daemons that are still starting are no fault.
-            found.append(Finding(Reason(nodes.reason), nodes.message))
+            findings.append(Finding(Reason(nodes.reason), nodes.message))
 
 
 def _troubles(pods: Iterable[Pod]) -> list[tuple[Reason, str]]:
-    """What keeps pods from starting; of populate pods only the newest speaks, the others are past attempts."""
+    """Return what keeps pods from starting; of populate pods only the newest counts: older ones are past attempts."""
     alive = [pod for pod in pods if not pod.terminating]
     attempts = sorted((pod for pod in alive if pod.component == "jail"), key=lambda pod: str(pod.created))
     speaking = [pod for pod in alive if pod.component != "jail"] + attempts[-1:]

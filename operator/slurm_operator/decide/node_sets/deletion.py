@@ -1,4 +1,4 @@
-"""When a NodeSet that is being deleted may go: when nothing is left that could run a job, or when it is forced."""
+"""The end of a NodeSet's deletion: it may go when nothing of it can run a job, or when it is forced."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RemoveFinalizer:
 
 
 def judge(state: NodeSetState, *, cluster_stays: bool) -> RemoveFinalizer | Finding:
-    """Whether a NodeSet that is being deleted may go now, else what it waits for.
+    """Return the removal of the finalizer if the NodeSet may go now, else a finding about what it waits for.
 
     Args:
         state: what there is of it.
@@ -42,7 +42,7 @@ def judge(state: NodeSetState, *, cluster_stays: bool) -> RemoveFinalizer | Find
         if working := _working(state):
             waits = f"waits for the end of {working}{scale.until(state)}"
             return under_way(Reason.WAITING_FOR_JOBS, f"{title}: {waits}; {way_out}")
-        kept = slurm_nodes.kept(each.node for each in state.leaving() if each.node)
+        kept = slurm_nodes.kept(worker.node for worker in state.leaving() if worker.node)
         why = f"; Slurm keeps {shown(kept)}: see scontrol show reservation" if kept else ""
         return under_way(Reason.DRAINING, f"{title}: waits until its {state.current} nodes are drained and idle{why}")
     if state.pods and workload is None:
@@ -55,22 +55,22 @@ def judge(state: NodeSetState, *, cluster_stays: bool) -> RemoveFinalizer | Find
         return under_way(Reason.DELETION_HELD, f"{title}: {stay}")
     if cluster_stays and (orphans := records.orphans(state)):
         named = "which stay as long as a job (squeue) or a reservation (scontrol show reservation) names their nodes"
-        left = shown([each.name for each in orphans])
+        left = shown([node.name for node in orphans])
         return under_way(Reason.RECORDS_LEFT, f"{title}: Slurm still has records of {left}, {named}")
     return RemoveFinalizer(workload, "nothing of it can run a job any more")
 
 
 def _working(state: NodeSetState) -> str:
-    """What runs on the set's nodes, as words: the jobs that have processes there, else the nodes that have work."""
-    own = frozenset(each.name for each in state.leaving())
+    """Return the jobs that have processes on the set's nodes as text, else the nodes that have work."""
+    own = frozenset(worker.name for worker in state.leaving())
     known = () if isinstance(state.jobs, Unknown) else state.jobs
-    found = [(job.job_id, slurm_nodes.busy_nodes([job]) & own, _end(job)) for job in known]
+    jobs = [(job.job_id, slurm_nodes.busy_nodes([job]) & own, _end(job)) for job in known]
     rows = [
-        f"{number} ({shown(sorted(busy))}{end})" for number, busy, end in sorted(found, key=lambda row: row[0]) if busy
+        f"{number} ({shown(sorted(busy))}{end})" for number, busy, end in sorted(jobs, key=lambda row: row[0]) if busy
     ]
     if rows:
         return f"{'job' if len(rows) == 1 else 'jobs'} {shown(rows)}"
-    busy = sorted(each.name for each in state.leaving() if each.has_work)
+    busy = sorted(worker.name for worker in state.leaving() if worker.has_work)
     return f"the jobs on {shown(busy)}" if busy else ""
 
 
@@ -79,7 +79,7 @@ def _end(job: SlurmJob) -> str:
 
 
 def fates(jobs: Iterable[SlurmJob] | Unknown, node: str) -> str:
-    """What becomes of the jobs of a node that goes, as words."""
+    """Return as text what becomes of the jobs of a node that goes."""
     if isinstance(jobs, Unknown):
         return f"those that may be are requeued, the others ended ({jobs.message})"
     rows = [job for job in jobs if node in slurm_nodes.busy_nodes([job])]

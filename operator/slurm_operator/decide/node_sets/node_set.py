@@ -6,44 +6,55 @@ import dataclasses
 from collections.abc import Iterable
 
 from slurm_operator.actions import Action, Drain
-from slurm_operator.decide.node_sets import k8s_nodes, reboot, records, remediate, scale, undrain, update, window
+from slurm_operator.decide.node_sets import (
+    features,
+    k8s_nodes,
+    reboot,
+    records,
+    remediate,
+    scale,
+    undrain,
+    update,
+    window,
+)
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state import NodeSet, Unknown
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do, in that order, and the repairs that are part of it.
+    """The actions of a pass, in their order, and the repairs among them.
 
     `updating` is to be remembered of the update: the nodes that it has taken and that have not worked since.
     """
 
-    moves: list[Action]
+    actions: list[Action]
     updating: frozenset[str]
     plan: remediate.Plan
 
 
-def unchanged(node_set: NodeSet, moves: Iterable[Action] = ()) -> Decision:
-    """What to do as long as Slurm can't be seen: all that was to be remembered still is."""
-    return Decision([*moves], node_set.updating, remediate.Plan(restarts=node_set.restarts))
+def unchanged(node_set: NodeSet, actions: Iterable[Action] = ()) -> Decision:
+    """Return the decision while Slurm can't be seen: it keeps all that the status remembers."""
+    return Decision([*actions], node_set.updating, remediate.Plan(restarts=node_set.restarts))
 
 
 def decide(state: NodeSetState) -> Decision:
-    """What to do about one node set now."""
+    """Return the decision about one node set."""
     if isinstance(state.nodes, Unknown):
         return unchanged(state.node_set, scale.actions_unseen(state))
     repairable = state if state.repairs_held else dataclasses.replace(update.without_outdated(state), hold="")
-    plan, moved = remediate.plan(repairable), update.moves(state)
-    found: list[Action] = [
-        *scale.moves(state),
-        *moved,
-        *window.moves(state, update.waiting_for_window(state)),
-        *k8s_nodes.moves(state),
-        *records.moves(state),
-        *plan.moves,
-        *reboot.moves(repairable),
+    plan, updates = remediate.plan(repairable), update.actions(state)
+    decided: list[Action] = [
+        *features.actions(state),
+        *scale.actions(state),
+        *updates,
+        *window.actions(state, update.waiting_for_window(state)),
+        *k8s_nodes.actions(state),
+        *records.actions(state),
+        *plan.actions,
+        *reboot.actions(repairable),
     ]
     # One action for each drain: that of an update takes the place of a removal's that has no more cause.
-    drained = {each.node for each in found if isinstance(each, Drain)}
-    found[:0] = [each for each in undrain.moves(state) if each.node not in drained]
-    return Decision(found, update.taken(state) | update.begun(state, moved), plan)
+    drained = {action.node for action in decided if isinstance(action, Drain)}
+    decided[:0] = [action for action in undrain.actions(state) if action.node not in drained]
+    return Decision(decided, update.taken(state) | update.begun(state, updates), plan)

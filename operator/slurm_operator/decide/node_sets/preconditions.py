@@ -1,4 +1,4 @@
-"""What a decision took to be so: it is looked at once more, right before the change is made."""
+"""Preconditions of actions: the operator looks at them once more right before it makes the change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slurm_operator.state import Reservation, SlurmNode
 
 
 def hold(decided: actions.NodeAction, now: SlurmNode) -> bool:
-    """Whether the record of a node may still be changed so."""
+    """Return True if the node's record still allows the action."""
     match decided:
         case actions.Drain(reason=reason):
             return drains.may_be_drained(now, reason)
@@ -25,24 +25,27 @@ def hold(decided: actions.NodeAction, now: SlurmNode) -> bool:
             return _is_still_out(now) and (anothers or not drains.is_anothers(now))
         case actions.RequeueJobs():
             return now.reason in (reasons.SCALE_IN, reasons.UPDATE) and drains.is_operators(now)
+        case actions.UpdateNode(features=features, weight=weight):
+            others = features is not None and now.features != frozenset(features)
+            return others or weight not in (None, now.weight)
         case actions.Comment():
             return not now.comment or now.comment.startswith(reasons.NODE)
 
 
 def _is_still_out(node: SlurmNode) -> bool:
-    """Whether a node without a pod is out of service and idle: its next pod may have registered meanwhile."""
+    """Return True if a node without a pod is out of service and idle: its next pod may have registered meanwhile."""
     return (drains.is_drained(node) or "DOWN" in node.states) and not slurm_nodes.has_work(node)
 
 
 def reservation_holds(decided: actions.ReservationAction, there: Iterable[Reservation]) -> bool:
-    """Whether the name of a new reservation is free, or the reservation that is to be changed is ours."""
+    """Return True if the name of a new reservation is free, or if the reservation to change is ours."""
     if isinstance(decided, actions.Reserve):
-        return all(each.name.lower() != decided.name for each in there)
-    return any(each.name == decided.name and window.is_ours(each) for each in there)
+        return all(reservation.name.lower() != decided.name for reservation in there)
+    return any(reservation.name == decided.name and window.is_ours(reservation) for reservation in there)
 
 
 def pod_may_end(decided: actions.DeletePod, now: SlurmNode | None) -> bool:
-    """Whether a node is as idle as it was, under the drain for which its pod was to be deleted."""
+    """Return True if a node is still idle, under the drain for which its pod was to be deleted."""
     is_for_update = decided.purpose is actions.Purpose.UPDATE
     if now is None:
         return is_for_update  # A pod that never registered is made anew; a repair is for a record that was there.

@@ -1,7 +1,7 @@
 """`scontrol reboot`: the pod of a node that Slurm has rebooted is started anew.
 
 Slurm waits until the node is idle. Then it sets it DOWN with REBOOT_ISSUED and has slurmd run RebootProgram, which does
-nothing here: a container has no machine to reboot. It starts no job on the node until a slurmd registers that booted
+nothing here: a container can't reboot its host. It starts no job on the node until a slurmd registers that booted
 later (waiting_for_node_boot in src/slurmctld/node_mgr.c, tag slurm-26-05-3-1). The first slurmd of a new pod says that
 it did (`slurmd -b`). That registration ends REBOOT_ISSUED, and the drain of `scontrol reboot ASAP`. A person's drain
 stays. After ResumeTimeout Slurm gives up: the node is DOWN until its slurmd registers, whether it booted or not.
@@ -17,33 +17,35 @@ from slurm_operator.reasons import Reason
 from slurm_operator.state import SlurmNode
 
 
-def needs_evidence(state: NodeSetState) -> bool:
-    """Whether full listings could lead to the restart of a pod."""
-    return any(_is_of_before(each, each.node) for each in _there(state))
+def needs_full_listing(state: NodeSetState) -> bool:
+    """Return True if full listings could lead to the restart of a pod."""
+    return any(_is_of_before(worker, worker.node) for worker in _there(state))
 
 
-def moves(state: NodeSetState) -> list[DeletePod]:
-    """What to do about nodes that Slurm has rebooted."""
+def actions(state: NodeSetState) -> list[DeletePod]:
+    """Return the deletions of pods whose nodes Slurm has rebooted."""
     if state.hold:
         return []
-    going = [each for each in _there(state) if _is_of_before(each, each.node) and _is_of_before(each, each.full)]
-    return [DeletePod(each.name, each.uid, Purpose.REBOOT, "as scontrol reboot asked") for each in going]
+    going = [
+        worker for worker in _there(state) if _is_of_before(worker, worker.node) and _is_of_before(worker, worker.full)
+    ]
+    return [DeletePod(worker.name, worker.uid, Purpose.REBOOT, "as scontrol reboot asked") for worker in going]
 
 
 def findings(state: NodeSetState) -> list[Finding]:
     """Nodes that start anew, since somebody asked for that."""
-    there = [each.name for each in state.members() if each.node and slurm_nodes.is_rebooting(each.node)]
+    there = [worker.name for worker in state.members() if worker.node and slurm_nodes.is_rebooting(worker.node)]
     why = f"; it waits: {state.hold}" if state.hold else ""
     told = f"{shown(there)} starts anew, as scontrol reboot asked{why}"
     return [under_way(Reason.NODES_REBOOT, told)] if there else []
 
 
 def _there(state: NodeSetState) -> list[Worker]:
-    return [each for each in state.workers.values() if each.is_there]
+    return [worker for worker in state.workers.values() if worker.is_there]
 
 
 def _is_of_before(worker: Worker, node: SlurmNode | None) -> bool:
-    """Whether a node was rebooted and is idle. Its pod had registered before, and its machine can end it."""
+    """Return True if Slurm rebooted a node, the node is idle, and its pod is older than the reboot."""
     pod = worker.pod
     if node is None or not slurm_nodes.may_reboot(node):
         return False

@@ -1,13 +1,14 @@
-"""Which of Slurm's node records may go: those that can't take what their node is now, and those without a node.
+"""Deletion of Slurm's node records: those with another size than their node, and those without a node.
 
 slurmctld takes a node's size from the registration that makes its record, and from no later one. Yet a record is more
 than a size. When slurmctld reads its configuration, it ends each job that asks for a node without a record, waiting
-ones too. It also takes that node out of all reservations. A person's word on a node goes with its record as well. So a
-record goes only if that has a use, and if no job and no reservation names the node.
+ones too. It also takes that node out of all reservations. A person's drain is lost with the record as well. So the
+operator deletes records for these two causes alone, and none whose node a job or reservation names.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 
 from slurm_operator import drains
@@ -20,6 +21,8 @@ from slurm_operator.findings import Finding, shown, under_way
 from slurm_operator.reasons import Reason
 from slurm_operator.state import EVERY_NODE, Facts, Named, Reservation, SlurmJob, SlurmNode
 
+_FILLED_IN = ("Sockets", "CoresPerSocket", "ThreadsPerCore")
+
 
 def named(jobs: Iterable[SlurmJob], reservations: Sequence[Reservation]) -> Named:
     """Sum up what names nodes, given all jobs and all reservations."""
@@ -31,84 +34,102 @@ def named(jobs: Iterable[SlurmJob], reservations: Sequence[Reservation]) -> Name
         (n for job in alive for n in job.names - job.nodes),
     )
     reserved, by_others = (
-        frozenset(name for each in some for name in each.nodes)
-        for some in (reservations, [each for each in reservations if not window.is_ours(each)])
+        frozenset(name for reservation in some for name in reservation.nodes)
+        for some in (reservations, [reservation for reservation in reservations if not window.is_ours(reservation)])
     )
     return Named(reserved.union(by_jobs), by_others.union(awaited))
 
 
 def has_other_size(state: NodeSetState, node: SlurmNode | None) -> bool:
-    """Whether the record shows another size than the set's template declares."""
-    return node is not None and None not in (state.facts, node.facts) and state.facts != node.facts
+    """Return True if the record shows another size than the set's template declares."""
+    if state.facts is None or node is None or node.facts is None:
+        return False
+    sizes = [dataclasses.replace(facts, options=()) for facts in (state.facts, node.facts)]
+    return sizes[0] != sizes[1] or _has_other_options(state.facts, node.facts)
 
 
 def is_too_large(state: NodeSetState, node: SlurmNode | None) -> bool:
-    """Whether the record promises more than the template has: Slurm refuses the node, or its jobs get too little."""
+    """Return True if the record promises more than the template has: Slurm refuses the node, or jobs get too little."""
     if state.facts is None or node is None or node.facts is None:
         return False
     ours, shown_counts = _counts(state.facts), _counts(node.facts)
-    return any(count > ours.get(what, 0) for what, count in shown_counts.items())
+    # Of a node with other cores that are kept from jobs Slurm says "CoreSpec differ", and gives it no job.
+    return _has_other_options(state.facts, node.facts) or any(
+        count > ours.get(what, 0) for what, count in shown_counts.items()
+    )
 
 
 def is_misread(state: NodeSetState, node: SlurmNode | None) -> bool:
-    """Whether a slurmd of the set's template has a record of another size; names of kinds may be Slurm's own."""
+    """Return True if a registered slurmd of the set's template has a record of another size.
+
+    Counts alone are compared, since Slurm may write a GRES type that the template does not.
+    """
     if state.facts is None or node is None or node.facts is None:
         return False
     return drains.owner(node) is not Owner.NEW and _counts(state.facts) != _counts(node.facts)
 
 
 def orphans(state: NodeSetState) -> list[SlurmNode]:
-    """Records of no more use: of nodes above any size, current or wanted, whose pods are gone."""
-    return _left_over(state, (each.node for each in _gone(state)))
+    """Return records that nothing needs: of nodes beyond the current and the wanted size, whose pods are gone."""
+    return _left_over(state, (worker.node for worker in _gone(state)))
 
 
-def needs_evidence(state: NodeSetState) -> bool:
-    """Whether full listings could let a record go; what is asked for may stay so for as long as a job waits."""
-    misread = any(is_misread(state, each.node) for each in state.members())
+def needs_full_listing(state: NodeSetState) -> bool:
+    """Return True if full listings could let a record be deleted; it may stay so while a job waits for the node."""
+    misread = any(is_misread(state, worker.node) for worker in state.members())
     return misread or any(map(slurm_nodes.is_deletable, orphans(state)))
 
 
 def needs_names(state: NodeSetState) -> bool:
-    """Whether a decision hangs on which nodes jobs and reservations name: most updates change no size."""
-    return bool(orphans(state)) or any(has_other_size(state, each.node) for each in state.members())
+    """Return True if a decision depends on which nodes jobs and reservations name; most updates change no size."""
+    return bool(orphans(state)) or any(has_other_size(state, worker.node) for worker in state.members())
 
 
-def moves(state: NodeSetState) -> list[Action]:
-    """What to do about records without a node."""
-    if state.evidence is None or state.evidence.named is None:
+def actions(state: NodeSetState) -> list[Action]:
+    """Return the deletions of records without a node, and drains of those that must stay."""
+    if state.full_listing is None or state.full_listing.named is None:
         return []
-    idle = [each for each in _left_over(state, (each.full for each in _gone(state))) if not slurm_nodes.has_work(each)]
-    kept = state.evidence.named.by_any
-    found: list[Action] = [
+    idle = [
+        node for node in _left_over(state, (worker.full for worker in _gone(state))) if not slurm_nodes.has_work(node)
+    ]
+    kept = state.full_listing.named.by_any
+    decided: list[Action] = [
         DeleteRecord(node.name, anothers=drains.is_anothers(node)) for node in idle if node.name not in kept
     ]
-    # One that stays is to say why it takes no jobs.
-    return found + [Drain(node.name) for node in idle if node.name in kept and not drains.is_drained(node)]
+    # A record that must stay is drained, so that its reason says why the node takes no jobs.
+    return decided + [Drain(node.name) for node in idle if node.name in kept and not drains.is_drained(node)]
 
 
 def findings(state: NodeSetState) -> list[Finding]:
     """Nodes that Slurm knows with another size than their set has."""
-    there = [each.name for each in state.members() if is_misread(state, each.node)]
+    there = [worker.name for worker in state.members() if is_misread(state, worker.node)]
     until = "until it is idle and no job and no reservation names it (squeue -w, scontrol show reservation)"
     return [under_way(Reason.RECORD_KEPT, f"{shown(there)} keeps its old size in Slurm {until}")] if there else []
 
 
 def _gone(state: NodeSetState) -> list[Worker]:
-    return [each for each in state.workers.values() if not (each.pod or each.is_there or each.is_wanted)]
+    return [worker for worker in state.workers.values() if not (worker.pod or worker.is_there or worker.is_wanted)]
 
 
 def _left_over(state: NodeSetState, records: Iterable[SlurmNode | None]) -> list[SlurmNode]:
-    """Records of no more use; one that serves came from elsewhere, and a person's word is kept."""
-    there = [each for each in records if each and "EXTERNAL" not in each.states]
-    out = [each for each in there if drains.is_drained(each) or "DOWN" in each.states]
-    return [each for each in out if state.node_set.deleting or not drains.is_anothers(each)]
+    """Return the records out of service that may be deleted, without external nodes and without people's drains."""
+    there = [node for node in records if node and "EXTERNAL" not in node.states]
+    out = [node for node in there if drains.is_drained(node) or "DOWN" in node.states]
+    return [node for node in out if state.node_set.deleting or not drains.is_anothers(node)]
+
+
+def _has_other_options(declared: Facts, shown: Facts) -> bool:
+    """Whether a record shows other options than a template declares. Slurm fills in sockets, cores and threads."""
+    ours, theirs = dict(declared.options), dict(shown.options)
+    told = [key for key in theirs if key in ours or key not in _FILLED_IN]
+    return any(ours.get(key, 0) != theirs[key] for key in told)
 
 
 def _counts(facts: Facts) -> dict[str, int]:
-    """How much there is of what a job may ask for; a kind of Gres whose count is not plain is left out."""
-    found = {"cpus": facts.cpus, "memory": facts.memory_mib}
-    for each in facts.gres.split(","):
-        name, _, count = each.partition(":")[0], *each.rpartition(":")[1:]
+    """Return counts by resource that a job may ask for; it leaves out GRES whose count is not plain."""
+    counts = {"cpus": facts.cpus, "memory": facts.memory_mib}
+    for kind in facts.gres.split(","):
+        name, _, count = kind.partition(":")[0], *kind.rpartition(":")[1:]
         if count.isdecimal():
-            found[name] = found.get(name, 0) + int(count)
-    return found
+            counts[name] = counts.get(name, 0) + int(count)
+    return counts

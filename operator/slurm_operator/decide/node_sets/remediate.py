@@ -1,14 +1,15 @@
-"""What is done about unfit nodes: wait, start the idle pod anew, take it to another machine, give up loudly.
+"""Remediation of unfit nodes: wait, restart the idle pod, move it to another Kubernetes node, give up loudly.
 
-A node drains itself, looks again all the time, and lifts its own drain (docs/health.md). It cannot start anew, with
-mounts, devices and a slurmd that are made once, or elsewhere. A node whose Kubernetes node is not ready or tainted
-(decide/node_sets/k8s_nodes.py) begins at the last step.
+A node drains itself, checks itself again and again, and lifts its own drain (docs/health.md). It can't restart itself,
+which would give it new mounts, devices and a new slurmd, and it can't move. A node whose Kubernetes node is not ready
+or tainted (decide/node_sets/k8s_nodes.py) begins at the last step.
 
 The operator notes each repair in the NodeSet's status first and does it in a later pass. So an operator that dies
-between the two neither forgets nor repeats it. The node may lift its own drain at any moment, so that first becomes
-the operator's (contract's REPAIR). The pod goes in a later pass, after listings made since that drain was seen. A note
-has done its work when the pod is younger than it. It is void when the drain is another by then, or when the policy has
-no such repairs any more. The new pod is undrained when it is ready. Otherwise it says what it lacks.
+between the two neither forgets nor repeats it. The node may lift its own drain at any moment, so the operator first
+takes that drain over (contract's REPAIR). It deletes the pod in a later pass, after listings made since that drain was
+seen. A note is done when the pod is younger than it. It is void when the drain is another by then, or when the policy
+has no such repairs any more. The operator undrains the new pod's node when the pod is ready. Otherwise the node's drain
+says what it lacks.
 """
 
 from __future__ import annotations
@@ -39,66 +40,75 @@ SETTLING = datetime.timedelta(minutes=10)
 
 
 class RemediationStep(enum.Enum):
-    """What is done about an unfit node; the value completes "it would …"."""
+    """A step of remediation; the value completes "it would …"."""
 
     RESTART = "start anew"
-    REPLACE = "leave its machine, which would be cordoned and tainted"
+    REPLACE = "leave its Kubernetes node, which would be cordoned and tainted"
     GIVE_UP = "be left to you"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do now, what to note for the next pass, and what to say."""
+    """The actions of now, the repairs to note for the next pass, and the findings."""
 
-    moves: tuple[DeletePod | Drain, ...] = ()
+    actions: tuple[DeletePod | Drain, ...] = ()
     restarts: tuple[Restart, ...] = ()
     findings: tuple[Finding, ...] = ()
 
 
 def approval(worker: Worker) -> str:
-    """What an administrator writes to let an unfit node be repaired; another failure needs another one."""
+    """Return the word by which an administrator approves a node's repair; another failure needs another word."""
     since = worker.node.reason_set if worker.node else None
     return f"{worker.name}.{int(since.timestamp()) if since else 0}"
 
 
-def needs_evidence(state: NodeSetState) -> bool:
-    """Whether full listings could lead to the repair of an unfit node."""
-    there = [each.node for each in state.workers.values() if each.repair and each.node]
+def needs_full_listing(state: NodeSetState) -> bool:
+    """Return True if full listings could lead to the repair of an unfit node."""
+    there = [worker.node for worker in state.workers.values() if worker.repair and worker.node]
     return any(drains.is_held_for_repair(node) and slurm_nodes.may_restart(node) for node in there)
 
 
 def plan(state: NodeSetState) -> Plan:
-    """What to do about the unfit nodes of a set now."""
-    kept = [each for each in state.node_set.restarts if each.at > state.now - REMEMBERED and not _is_moot(state, each)]
+    """Return the plan for the unfit nodes of a set."""
+    kept = [
+        repair
+        for repair in state.node_set.restarts
+        if repair.at > state.now - REMEMBERED and not _is_moot(state, repair)
+    ]
     state = state.with_restarts(kept[-MOST_REMEMBERED:])
     policy, members = state.node_set.reactions, state.members()
     if not (policy.restart or policy.replace) or state.hold:
         return Plan(restarts=state.node_set.restarts)
-    unfit = [each for each in members if _is_unfit(state, each, each.node)]
-    failed = {each.name for each in (*unfit, *_taken(state))}
+    unfit = [worker for worker in members if _is_unfit(state, worker, worker.node)]
+    failed = {worker.name for worker in (*unfit, *_taken(state))}
     if unfit and state.have_one_cause(len(failed), len(members)):
         return Plan(restarts=state.node_set.restarts, findings=(_open_breaker(state, len(failed), unfit[0]),))
-    due = [each for each in unfit if _is_due(state, each) and not each.repair]
-    steps = {each.name: _next_step(state, each) for each in due}
-    findings = [_given_up(state, each) for each in due if steps[each.name] is RemediationStep.GIVE_UP]
-    ready = [each for each in due if steps[each.name] is not RemediationStep.GIVE_UP]
+    due = [worker for worker in unfit if _is_due(state, worker) and not worker.repair]
+    steps = {worker.name: _next_step(state, worker) for worker in due}
+    findings = [_given_up(state, worker) for worker in due if steps[worker.name] is RemediationStep.GIVE_UP]
+    ready = [worker for worker in due if steps[worker.name] is not RemediationStep.GIVE_UP]
     if policy.approval:
-        waiting = [each for each in ready if approval(each) not in state.node_set.approved]
-        findings += [_awaits(state, each, steps[each.name]) for each in waiting]
-        ready = [each for each in ready if each not in waiting]
+        waiting = [worker for worker in ready if approval(worker) not in state.node_set.approved]
+        findings += [_awaits(state, worker, steps[worker.name]) for worker in waiting]
+        ready = [worker for worker in ready if worker not in waiting]
     room = _room(state)
     chosen, later = ready[:room], ready[room:]
     if policy.dry_run:
-        findings += [_would(each, steps[each.name]) for each in chosen]
+        findings += [_would(worker, steps[worker.name]) for worker in chosen]
         chosen, later = [], []
-    noted = (Restart(each.name, state.now, replace=steps[each.name] is RemediationStep.REPLACE) for each in chosen)
+    noted = (
+        Restart(worker.name, state.now, replace=steps[worker.name] is RemediationStep.REPLACE) for worker in chosen
+    )
     after = state.with_restarts((*state.node_set.restarts, *noted))
     findings += [_waits(after, later)] if later else []
     return Plan((*_drains(state), *_deletions(state)), after.node_set.restarts, tuple(findings))
 
 
 def _is_moot(state: NodeSetState, noted: Restart) -> bool:
-    """Whether a repair that did not begin is no longer wanted, or its drain is gone. Half a listing shows neither."""
+    """Return True if a noted repair has not begun, and its policy or its drain is gone.
+
+    A listing without the node shows neither, so the note stays.
+    """
     worker, policy = state.workers.get(noted.node), state.node_set.reactions
     if worker is None or worker.node is None or worker.repair != noted or _ends(worker):
         return False
@@ -110,7 +120,7 @@ def _is_moot(state: NodeSetState, noted: Restart) -> bool:
 
 
 def _is_unfit(state: NodeSetState, worker: Worker, node: SlurmNode | None) -> bool:
-    """Whether a node is on the ladder: by its own word, or by its machine's, if that may be left."""
+    """Return True if a node is to be repaired: it drained itself, or it may leave its Kubernetes node."""
     whose = drains.owner(node) if node else None
     if whose is not Owner.K8S_NODE:
         return whose in (Owner.UNFIT, Owner.REPAIR)
@@ -127,7 +137,7 @@ def _ends(worker: Worker) -> bool:
 
 
 def _next_step(state: NodeSetState, worker: Worker) -> RemediationStep:
-    """What is to be tried next for a node, after its repairs of the last day."""
+    """Return the next step for a node, after its repairs of the last day."""
     policy, own = state.node_set.reactions, _tried(state, worker)
     if policy.restart and worker.drain is not Owner.K8S_NODE and not any(own) and len(own) < policy.attempts:
         return RemediationStep.RESTART
@@ -136,45 +146,51 @@ def _next_step(state: NodeSetState, worker: Worker) -> RemediationStep:
 
 def _tried(state: NodeSetState, worker: Worker) -> list[bool]:
     """The repairs of a node within the last day: false for a restart, true for a replacement."""
-    return [each.replace for each in state.node_set.restarts if each.node == worker.name]
+    return [repair.replace for repair in state.node_set.restarts if repair.node == worker.name]
 
 
 def _may_be_replaced(state: NodeSetState, worker: Worker) -> bool:
-    """Whether another machine would help, and the one that the pod is on is known."""
+    """Return True if another Kubernetes node would help, and the pod's own is known."""
     at_fault = worker.drain is Owner.K8S_NODE or (worker.node is not None and drains.is_at_fault(worker.node))
     return state.node_set.reactions.replace and at_fault and worker.k8s_node is not None
 
 
 def _drains(state: NodeSetState) -> list[Drain]:
     """Drains that take nodes' own over, so that these do not return to work while they are repaired."""
-    own = [each.node for each in _to_repair(state) if each.node and each.drain is Owner.UNFIT]
+    own = [worker.node for worker in _to_repair(state) if worker.node and worker.drain is Owner.UNFIT]
     return [Drain(node.name, drains.repair_reason(node)) for node in own if slurm_nodes.may_restart(node)]
 
 
 def _to_repair(state: NodeSetState) -> list[Worker]:
     """Nodes whose repair was noted and is still wanted."""
-    there = [each for each in state.members() if each.repair and not _ends(each) and _is_unfit(state, each, each.node)]
-    return [each for each in there if each.repair and (not each.repair.replace or _may_be_replaced(state, each))]
+    there = [
+        worker
+        for worker in state.members()
+        if worker.repair and not _ends(worker) and _is_unfit(state, worker, worker.node)
+    ]
+    return [
+        worker for worker in there if worker.repair and (not worker.repair.replace or _may_be_replaced(state, worker))
+    ]
 
 
 def _deletions(state: NodeSetState) -> list[DeletePod]:
-    there = [each for each in _to_repair(state) if each.is_free and _is_unfit(state, each, each.full)]
-    return [_deletion(each) for each in there if all(map(drains.is_held_for_repair, each.records))]
+    there = [worker for worker in _to_repair(state) if worker.is_free and _is_unfit(state, worker, worker.full)]
+    return [_deletion(worker) for worker in there if all(map(drains.is_held_for_repair, worker.records))]
 
 
 def _deletion(worker: Worker) -> DeletePod:
     elsewhere = worker.repair is not None and worker.repair.replace
-    # Who tainted the machine takes that back himself; a cordon of ours would stay.
+    # Whoever tainted the Kubernetes node removes that taint; a cordon of ours would stay.
     cordon = elsewhere and case_of(worker)[0] is not Case.TAINTED
     purpose = Purpose.ELSEWHERE if elsewhere else Purpose.ANEW
-    machine = worker.pod.k8s_node if worker.pod and cordon else ""
-    return DeletePod(worker.name, worker.uid, purpose, worker.fault, machine)
+    k8s_node = worker.pod.k8s_node if worker.pod and cordon else ""
+    return DeletePod(worker.name, worker.uid, purpose, worker.fault, k8s_node)
 
 
 def _is_due(state: NodeSetState, worker: Worker) -> bool:
-    """Whether a node had its time to recover by itself, has a pod, and no work."""
+    """Return True if a node had its time to recover by itself, has a pod, and has no work."""
     pod, node = worker.pod, worker.node
-    # One that does not run yet has not looked at its machine.
+    # A pod that does not run yet has not checked its hardware.
     if pod is None or pod.terminating or not pod.running or pod.created is None:
         return False
     if node is None or not slurm_nodes.may_restart(node):
@@ -185,24 +201,24 @@ def _is_due(state: NodeSetState, worker: Worker) -> bool:
 
 
 def _room(state: NodeSetState) -> int:
-    """How many more repairs the budgets allow now."""
+    """Return how many more repairs the budgets allow now."""
     at_once = state.node_set.reactions.at_once - len(_taken(state))
     return max(0, min(at_once, state.node_set.reactions.per_hour - len(_within_the_hour(state))))
 
 
 def _taken(state: NodeSetState) -> list[Worker]:
     """Nodes that a repair has taken and that do not work yet; one that it did not mend counts for a while."""
-    lately = {each.node for each in state.node_set.restarts if each.at > state.now - SETTLING}
-    there = [each for each in state.members() if each.name in lately]
-    return [each for each in there if each.standing is not slurm_nodes.Standing.USABLE]
+    lately = {repair.node for repair in state.node_set.restarts if repair.at > state.now - SETTLING}
+    there = [worker for worker in state.members() if worker.name in lately]
+    return [worker for worker in there if worker.standing is not slurm_nodes.Standing.USABLE]
 
 
 def _within_the_hour(state: NodeSetState) -> list[datetime.datetime]:
-    return sorted(each.at for each in state.node_set.restarts if each.at > state.now - _HOUR)
+    return sorted(repair.at for repair in state.node_set.restarts if repair.at > state.now - _HOUR)
 
 
 def _waits(state: NodeSetState, later: Sequence[Worker]) -> Finding:
-    """Which budget keeps unfit nodes from their repair, and until when."""
+    """Return a finding about the budget that keeps unfit nodes from their repair, and until when."""
     policy, lately = state.node_set.reactions, _within_the_hour(state)
     kept = f"unfit and not repaired yet: {_listed(later)}; node set {state.stateful_set} has"
     if len(lately) >= policy.per_hour:
@@ -213,7 +229,7 @@ def _waits(state: NodeSetState, later: Sequence[Worker]) -> Finding:
 
 
 def _listed(workers: Sequence[Worker]) -> str:
-    return ", ".join(each.name for each in workers)
+    return ", ".join(worker.name for worker in workers)
 
 
 def _open_breaker(state: NodeSetState, failed: int, worker: Worker) -> Finding:
@@ -224,8 +240,8 @@ def _open_breaker(state: NodeSetState, failed: int, worker: Worker) -> Finding:
 
 def _given_up(state: NodeSetState, worker: Worker) -> Finding:
     own = _tried(state, worker)
-    tried = f"{own.count(False)} restarts" + (" and on another machine" if any(own) else "")
-    told = f"{worker.name} is unfit after {tried}: {worker.fault}; repair or replace its machine"
+    tried = f"{own.count(False)} restarts" + (" and on another Kubernetes node" if any(own) else "")
+    told = f"{worker.name} is unfit after {tried}: {worker.fault}; repair or replace its Kubernetes node"
     return Finding(Reason.GAVE_UP, told, node=worker.name)
 
 

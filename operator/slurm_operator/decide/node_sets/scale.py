@@ -1,8 +1,8 @@
-"""How many pods a node set has: out at once, in only when the highest nodes are drained and strictly idle.
+"""The size of a node set: it grows at once, and shrinks when its highest nodes are drained and strictly idle.
 
 The rules stand in the order that spares jobs. A removal needs a listing that shows the drain. In the same pass it then
-needs full listings of nodes and jobs (the evidence). Without them nothing is lowered. Nothing is remembered: a
-restarted operator decides the same from what it sees.
+needs full listings of nodes and jobs. Without them the size stays. Nothing is remembered: a restarted operator decides
+the same from what it sees.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from slurm_operator.drains import Owner
 from slurm_operator.state import Unknown
 
 
-def needs_evidence(state: NodeSetState) -> bool:
-    """Whether full listings could lead to a removal; spares them while the first node to go is plainly at work."""
+def needs_full_listing(state: NodeSetState) -> bool:
+    """Return True if full listings could lead to a removal; False while the first node to go is plainly at work."""
     first = next(iter(state.leaving()), None)
     return first is not None and (first.node is None or slurm_nodes.looks_idle(first.node))
 
 
-def moves(state: NodeSetState) -> list[Action]:
-    """What to do about the size of a node set now."""
-    own = [each.node for each in state.workers.values() if each.node and (each.pod or each.is_there)]
+def actions(state: NodeSetState) -> list[Action]:
+    """Return the actions for the size of a node set."""
+    own = [worker.node for worker in state.workers.values() if worker.node and (worker.pod or worker.is_there)]
     leaving = state.leaving()
-    records = [each.node for each in leaving if each.node]
+    records = [worker.node for worker in leaving if worker.node]
     limit = (state.node_set.removal.deadline_seconds, state.now, reasons.SCALE_IN)
-    found: list[Action] = [DrainDown(node.name) for node in own if drains.may_return_by_itself(node)]
+    decided: list[Action] = [DrainDown(node.name) for node in own if drains.may_return_by_itself(node)]
     if state.wanted > state.current:
-        found += _resized(state, state.wanted)
+        decided += _resized(state, state.wanted)
     # A drain of ours, or the node's own, is made one for the removal, whose deadline counts from there.
-    found += [Drain(node.name) for node in records if drains.may_be_drained(node, reasons.SCALE_IN)]
-    found += [RequeueJobs(node.name, limit[0] or 0) for node in records if slurm_nodes.is_overdue(node, *limit)]
-    if gone := tuple(each.name for each in itertools.takewhile(lambda each: each.may_leave, leaving)):
-        found += _resized(state, state.current - len(gone), gone)
-    return found
+    decided += [Drain(node.name) for node in records if drains.may_be_drained(node, reasons.SCALE_IN)]
+    decided += [RequeueJobs(node.name, limit[0] or 0) for node in records if slurm_nodes.is_overdue(node, *limit)]
+    if gone := tuple(worker.name for worker in itertools.takewhile(lambda worker: worker.may_leave, leaving)):
+        decided += _resized(state, state.current - len(gone), gone)
+    return decided
 
 
 def until(state: NodeSetState) -> str:
-    """When the policy takes jobs from nodes that leave, as the end of a sentence; empty if it never does."""
+    """Return when the policy takes jobs from nodes that leave, as the end of a sentence; empty if it never does."""
     seconds = state.node_set.removal.deadline_seconds
     if seconds is None or isinstance(state.nodes, Unknown):
         return ""
-    there = [each.node for each in state.leaving() if each.node and each.has_work]
+    there = [worker.node for worker in state.leaving() if worker.node and worker.has_work]
     if there and not any(
         drains.may_be_drained(node, reasons.SCALE_IN) or drains.owner(node) is Owner.SCALE_IN for node in there
     ):
@@ -58,12 +58,12 @@ def until(state: NodeSetState) -> str:
 
 
 def actions_unseen(state: NodeSetState) -> list[SetReplicas]:
-    """What to do while Slurm cannot be seen: more pods need nothing of it, and a set of which no pod runs is idle."""
+    """Return the resizes that need nothing of Slurm: more pods, or none where no pod runs."""
     nothing_runs = state.wanted == 0 and not any(pod.running for pod in state.pods.values())
     return _resized(state, state.wanted) if state.wanted > state.current or (state.current and nothing_runs) else []
 
 
 def _resized(state: NodeSetState, size: int, gone: tuple[str, ...] = ()) -> list[SetReplicas]:
     """Set the size of the StatefulSet, if there is one."""
-    found = state.workload
-    return [SetReplicas(found.name, size, found.replicas, found.resource_version, gone)] if found else []
+    workload = state.workload
+    return [SetReplicas(workload.name, size, workload.replicas, workload.resource_version, gone)] if workload else []

@@ -1,4 +1,4 @@
-"""Which drains of the operator's end, and which of new nodes: those without a cause."""
+"""Ends of drains without a cause: those that the operator wrote, and those of new nodes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import datetime
 
 from contract import reasons
 from slurm_operator.actions import Drain, Undrain
-from slurm_operator.decide.node_sets import update
+from slurm_operator.decide.node_sets import features, update
 from slurm_operator.decide.nodes.k8s_case import Case, case_of
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
@@ -15,22 +15,23 @@ READINESS_PATIENCE = datetime.timedelta(minutes=1)
 """A pod that has just found itself unfit is Ready to Kubernetes for a moment more."""
 
 
-def moves(state: NodeSetState) -> list[Undrain | Drain]:
-    """Which drains to end now; a node that is not seen to work is as a new one, which says what it lacks instead."""
-    there = [each for each in without_cause(state) if _may_serve(each)]
-    return [Undrain(each.name) if each.is_up else Drain(each.name, reasons.NEW) for each in there]
+def actions(state: NodeSetState) -> list[Undrain | Drain]:
+    """Return actions for drains without a cause: lift them, or call a node new while its pod is not up."""
+    there = [worker for worker in without_cause(state) if _may_serve(worker)]
+    return [Undrain(worker.name) if worker.is_up else Drain(worker.name, reasons.NEW) for worker in there]
 
 
 def without_cause(state: NodeSetState) -> list[Worker]:
     """Nodes whose drain has no more cause; one that leaves, or whose pod ends, must not serve while it is removed."""
-    there = [each for each in state.members() if each.pod and not each.pod.terminating]
-    return [each for each in there if not _has_cause(state, each)]
+    there = [worker for worker in state.members() if worker.pod and not worker.pod.terminating]
+    return [worker for worker in there if not _has_cause(state, worker)]
 
 
 def _has_cause(state: NodeSetState, worker: Worker) -> bool:
     match worker.drain:
         case Owner.NEW:
-            return not worker.is_up  # A probe of its jail went well.
+            # A probe of its jail went well.
+            return not (worker.is_up and features.has_its_features(state, worker))
         case Owner.SCALE_IN:
             is_over = True
         case Owner.REPAIR:
@@ -45,13 +46,13 @@ def _has_cause(state: NodeSetState, worker: Worker) -> bool:
 
 
 def _is_repaired(state: NodeSetState, worker: Worker) -> bool:
-    """Whether a drain for a repair has no more cause: the pod is new, or nobody repairs the node any more."""
+    """Return True if a drain for a repair has no more cause: the pod is new, or no repair is noted any more."""
     if worker.repair or worker.node is None:
         return False
-    made_anew = any(each.node == worker.name for each in state.node_set.restarts)
+    made_anew = any(repair.node == worker.name for repair in state.node_set.restarts)
     return made_anew or (worker.node.reason_set or state.now) <= state.now - READINESS_PATIENCE
 
 
 def _may_serve(worker: Worker) -> bool:
-    """Whether its pod stays: jobs would come in between if it may be evicted, or its machine is to be emptied."""
+    """Return True if a node may take jobs: its pod can't be evicted, and its Kubernetes node is not to be emptied."""
     return not worker.is_evictable and case_of(worker)[0] in (Case.WELL, Case.UNKNOWN)

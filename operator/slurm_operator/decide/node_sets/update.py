@@ -1,12 +1,14 @@
-"""Which nodes move to a changed pod template now: each when its jobs have ended, a few of a set at a time.
+"""Updates of nodes to a changed pod template: each when its jobs have ended, a few of a set at a time.
 
-A node is drained; when it is strictly idle its pod is deleted. The new slurmd takes Slurm's record of the node over,
-still drained. Only if the size changed does the record go (records.py), since it would keep the old one. A node that
-has such a record already moves like one of an older template. A template that is changed back, a
-pause or a new operator all act on what is seen. Outside of its window (window.py) an update takes no further node;
-what it took goes on. Remembered is one thing, in the NodeSet's status: which nodes were
-taken and have not worked since. They hold the update's slots, so that a template that does not work stops; what health
-checks, machines and people hold on their own account does not.
+The operator drains a node, and deletes its pod when the node is strictly idle. The new slurmd takes over Slurm's
+record of the node, still drained. A record keeps the size with which it was made, so it is deleted if the size changed
+(records.py). A node whose record has another size is updated like one of an older template. Every pass decides from
+what it sees: a template that is changed back, a pause and a new operator need no memory. Outside of its window
+(window.py) an update takes no further node, and goes on with those that it took.
+
+The NodeSet's status remembers one thing: the nodes that an update took and that have not worked since. They hold the
+update's slots, so that the update stops at a template that does not work. Nodes that health checks, Kubernetes nodes
+or people keep out of service hold no slot.
 """
 
 from __future__ import annotations
@@ -27,77 +29,79 @@ from slurm_operator.reasons import Reason
 
 def outdated(state: NodeSetState) -> list[Worker]:
     """Nodes that stay and whose pods are of an older template, highest first."""
-    return [each for each in reversed(state.members()) if each.is_outdated]
+    return [worker for worker in reversed(state.members()) if worker.is_outdated]
 
 
 def without_outdated(state: NodeSetState) -> NodeSetState:
     """The set without the pods of an older template: started anew, those would bring a newer slurmd."""
-    old = {each.name for each in outdated(state)}
+    old = {worker.name for worker in outdated(state)}
     return dataclasses.replace(state, pods={name: pod for name, pod in state.pods.items() if name not in old})
 
 
 def queue(state: NodeSetState) -> dict[str, int]:
-    """How many nodes are still to be added, removed, moved to the newest template, and repaired."""
-    repairs = sum(each.repair is not None for each in state.workers.values())
+    """Return how many nodes are still to be added, removed, updated to the newest template, and repaired."""
+    repairs = sum(worker.repair is not None for worker in state.workers.values())
     adding, removing = max(0, state.wanted - state.current), len(state.leaving())
     return {"add": adding, "remove": removing, "update": len(outdated(state)), "repair": repairs}
 
 
 def updated(state: NodeSetState) -> int:
-    """How many pods of nodes that stay are of the newest template."""
-    return sum(not each.is_outdated for each in _there(state))
+    """Return how many pods of nodes that stay have the newest template."""
+    return sum(not worker.is_outdated for worker in _there(state))
 
 
-def needs_evidence(state: NodeSetState) -> bool:
-    """Whether full listings could lead to the restart of a pod."""
+def needs_full_listing(state: NodeSetState) -> bool:
+    """Return True if full listings could lead to the restart of a pod."""
     if state.hold:
         return False
-    old = _to_move(state)
-    if any(each.node is None or _looks_free(each) for each in old):
+    old = _to_update(state)
+    if any(worker.node is None or _looks_free(worker) for worker in old):
         return True
-    # A larger record may go only when nobody waits for its node, which is asked when the node may move.
-    may_move = [each for each in old if each.drain is Owner.UPDATE or _may_begin_now(state, each)]
-    if any(records.is_too_large(state, each.node) for each in may_move):
+    # A record that is too large may be deleted only when no job waits for its node: full listings tell.
+    may_move = [worker for worker in old if worker.drain is Owner.UPDATE or _may_begin_now(state, worker)]
+    if any(records.is_too_large(state, worker.node) for worker in may_move):
         return True
-    return any(_looks_free(each) and records.is_misread(state, each.node) for each in _there(state))
+    return any(_looks_free(worker) and records.is_misread(state, worker.node) for worker in _there(state))
 
 
-def moves(state: NodeSetState) -> list[Action]:
-    """What to do about the updates of a node set now."""
+def actions(state: NodeSetState) -> list[Action]:
+    """Return the actions for the updates of a node set."""
     if state.hold:
         return []
-    old = [*_to_move(state), *_misread(state)]
+    old = [*_to_update(state), *_misread(state)]
     limit = (state.node_set.update.deadline_seconds, state.now, reasons.UPDATE)
-    found: list[Action] = [
-        RequeueJobs(each.name, limit[0] or 0) for each in old if each.node and slurm_nodes.is_overdue(each.node, *limit)
+    decided: list[Action] = [
+        RequeueJobs(worker.name, limit[0] or 0)
+        for worker in old
+        if worker.node and slurm_nodes.is_overdue(worker.node, *limit)
     ]
-    found += [Drain(name, reasons.UPDATE) for name in _to_begin(state, old)]
-    found += [_restart(state, each) for each in old if _may_restart(state, each)]
-    return found
+    decided += [Drain(name, reasons.UPDATE) for name in _to_begin(state, old)]
+    decided += [_restart(state, worker) for worker in old if _may_restart(state, worker)]
+    return decided
 
 
 def _to_begin(state: NodeSetState, old: Iterable[Worker]) -> list[str]:
     """Nodes that the update takes now, as far as its slots allow."""
-    waiting = [each for each in old if _may_begin(each) and _may_begin_now(state, each)]
-    # A record that promises more than the new pod has must go with the old one: jobs that wait for the node run first.
-    waiting = [each for each in waiting if not (each.is_awaited and records.is_too_large(state, each.node))]
-    waiting.sort(key=lambda each: _turn(state, each))
+    waiting = [worker for worker in old if _may_begin(worker) and _may_begin_now(state, worker)]
+    # A record that promises more than the new pod has is deleted with the old pod. Jobs that wait for it run first.
+    waiting = [worker for worker in waiting if not (worker.is_awaited and records.is_too_large(state, worker.node))]
+    waiting.sort(key=lambda worker: _turn(state, worker))
     holding = holding_slots(state)
-    # Neither costs a slot: the one has it, the other was out of service before.
-    free_of_charge = [each.name for each in waiting if each.name in holding or not _is_scheduled(each)]
-    charged = [each.name for each in waiting if each.name not in free_of_charge]
+    # Neither takes a slot: the first holds one already, the second was out of service before.
+    free_of_charge = [worker.name for worker in waiting if worker.name in holding or not _is_scheduled(worker)]
+    charged = [worker.name for worker in waiting if worker.name not in free_of_charge]
     room = max(0, state.node_set.update.room(state.wanted) - len(holding))
     return [*free_of_charge, *charged[:room]]
 
 
 def _may_restart(state: NodeSetState, worker: Worker) -> bool:
-    """Whether the pod of a node may go for its update now."""
-    # Only a drain of ours lets a registered node's pod go: what another said may be about this very pod.
-    if not worker.is_free or not all(drains.owner(each) is Owner.UPDATE for each in worker.records):
+    """Return True if the pod of a node may be deleted for its update now."""
+    # A registered node's pod is deleted under a drain of ours alone: somebody else's drain may be about this very pod.
+    if not worker.is_free or not all(drains.owner(node) is Owner.UPDATE for node in worker.records):
         return False
     if worker.is_named and records.is_too_large(state, worker.node):
         return False
-    # Our reservation lets a drained node go at once, and until then Slurm keeps its record.
+    # Slurm refuses to delete a record that a reservation names. Our own reservation drops a drained node soon.
     return not (window.holds(state, worker.name) and records.has_other_size(state, worker.node))
 
 
@@ -107,63 +111,63 @@ def _restart(state: NodeSetState, worker: Worker) -> DeletePod:
 
 
 def waiting_for_window(state: NodeSetState) -> frozenset[str] | None:
-    """Nodes that serve and are still to move; None while the newest template is unknown."""
+    """Return nodes that serve and are still to be updated; None while the newest template is unknown."""
     if not state.revision:
         return None
-    return frozenset(each.name for each in _to_move(state) if each.node and not drains.is_drained(each.node))
+    return frozenset(worker.name for worker in _to_update(state) if worker.node and not drains.is_drained(worker.node))
 
 
 def taken(state: NodeSetState) -> frozenset[str]:
     """Nodes that stay, that an update has taken, and that have not worked since."""
-    return frozenset(each.name for each in state.members() if _is_taken(state, each))
+    return frozenset(worker.name for worker in state.members() if _is_taken(state, worker))
 
 
-def begun(state: NodeSetState, moves: Iterable[Action]) -> frozenset[str]:
-    """Nodes that an update takes by those moves; one whose pod has no machine was out of service before."""
-    drained = {move.node for move in moves if isinstance(move, Drain) and move.reason == reasons.UPDATE}
+def begun(state: NodeSetState, actions: Iterable[Action]) -> frozenset[str]:
+    """Return nodes that an update takes by those actions; one whose pod is not scheduled was out of service before."""
+    drained = {action.node for action in actions if isinstance(action, Drain) and action.reason == reasons.UPDATE}
     return frozenset(name for name in drained if _is_scheduled(state.workers[name]))
 
 
 def holding_slots(state: NodeSetState) -> frozenset[str]:
     """Nodes that count as out of service for an update: those that it has taken and that only it holds up."""
-    there = [each for each in state.members() if _is_taken(state, each)]
-    found = {each.name: each for each in there if not each.is_lost and each.drain is not Owner.K8S_NODE}
-    faulty = {name for name, each in found.items() if each.node and drains.is_at_fault(each.node)}
-    newest = [each for each in state.members() if each.pod and not each.is_outdated]
-    # One machine may break at any time; many that break under the newest template are that template's work.
-    return frozenset(found if state.have_one_cause(len(faulty), len(newest)) else found.keys() - faulty)
+    there = [worker for worker in state.members() if _is_taken(state, worker)]
+    holding = {worker.name: worker for worker in there if not worker.is_lost and worker.drain is not Owner.K8S_NODE}
+    faulty = {name for name, worker in holding.items() if worker.node and drains.is_at_fault(worker.node)}
+    newest = [worker for worker in state.members() if worker.pod and not worker.is_outdated]
+    # One Kubernetes node may break at any time. If many break under the newest template, that template is the cause.
+    return frozenset(holding if state.have_one_cause(len(faulty), len(newest)) else holding.keys() - faulty)
 
 
 def findings(state: NodeSetState) -> list[Finding]:
-    """Nodes that an update passes by, since they have no machine or a lost one."""
+    """Return a finding about nodes that an update passes by: their pods are not scheduled, or on lost nodes."""
     if state.node_set.update.paused or not outdated(state):
         return []
     holding = holding_slots(state)
-    there = [(each, each.pod) for each in state.members() if each.pod and each.name not in holding]
+    there = [(worker, worker.pod) for worker in state.members() if worker.pod and worker.name not in holding]
     pending = [pod for _, pod in there if not (pod.is_scheduled or pod.terminating)]
     words = [f"{pod.name} (Pending: {pod.trouble or 'not scheduled'})" for pod in pending]
-    words += [f"{pod.name} ({pod.k8s_node} is lost)" for each, pod in there if each.is_lost]
+    words += [f"{pod.name} ({pod.k8s_node} is lost)" for worker, pod in there if worker.is_lost]
     passed = f"node set {state.stateful_set}: the update passes by {shown(words)} and goes on with the others"
     return [under_way(Reason.UPDATE_PASSES_BY, passed)] if words else []
 
 
 def waits_for_window(state: NodeSetState) -> Finding | None:
-    """What is said while nodes wait for the window; None if none does."""
+    """Return a finding about nodes that wait for the window; None if no node waits."""
     waiting, policy = waiting_for_window(state), state.node_set.update
     if not waiting or policy.window is None or window.is_open(policy, state.now):
         return None
-    title, found = window.words(policy.window), window.opening(policy.window, state.now)
-    if found is None:
+    title, next_opening = window.words(policy.window), window.opening(policy.window, state.now)
+    if next_opening is None:
         past = f"update.window ({title}) is past, so that the others stay as they are: set a later one, or leave it out"
-        return Finding(Reason.UPDATE_WINDOW_PAST, past, Severity.MOVING | Severity.WRONG)
-    opens = f"the others wait for the window {title}, which opens at {found.starts:%Y-%m-%d %H:%M}"
+        return Finding(Reason.UPDATE_WINDOW_PAST, past, Severity.PROGRESSING | Severity.WRONG)
+    opens = f"the others wait for the window {title}, which opens at {next_opening.starts:%Y-%m-%d %H:%M}"
     return under_way(Reason.UPDATE_WAITS_FOR_WINDOW, opens)
 
 
 def not_up(state: NodeSetState) -> list[str]:
     """Nodes that hold slots with a pod of the newest template."""
     there = [state.workers[name] for name in sorted(holding_slots(state))]
-    return [each.name for each in there if each.pod and not each.is_outdated]
+    return [worker.name for worker in there if worker.pod and not worker.is_outdated]
 
 
 def _is_taken(state: NodeSetState, worker: Worker) -> bool:
@@ -181,31 +185,31 @@ def _is_taken(state: NodeSetState, worker: Worker) -> bool:
 
 
 def keeps(state: NodeSetState, worker: Worker) -> bool:
-    """Whether a node that an update drained still needs that; nobody knows while the newest template is unknown."""
+    """Return True if a node still needs its drain for an update, or if the newest template is unknown."""
     policy = state.node_set.update
     if not (state.revision or policy.paused):
         return True
     if worker.is_outdated:
-        # Whether it can't move yet shows in full listings alone: its record would have to go, and somebody waits.
+        # Full listings alone tell if a job waits for the node: then its record may not be deleted, nor its pod.
         is_held_up = worker.is_awaited and records.is_too_large(state, worker.node)
-        return not policy.paused and not (state.evidence and is_held_up)
-    # Whether it may get another record shows there, too. In a deep queue nobody tells: it serves with its old one.
-    gets_another = not (policy.paused or worker.is_named) if state.evidence else bool(state.revision)
+        return not policy.paused and not (state.full_listing and is_held_up)
+    # They tell as well if its record may be deleted. In a deep queue they don't: the node serves with its old record.
+    gets_another = not (policy.paused or worker.is_named) if state.full_listing else bool(state.revision)
     return gets_another and records.is_misread(state, worker.node)
 
 
 def waiting_for_jobs(state: NodeSetState) -> list[str]:
     """Nodes that are drained for an update and still have work."""
-    return [each.name for each in state.members() if each.drain is Owner.UPDATE and each.has_work]
+    return [worker.name for worker in state.members() if worker.drain is Owner.UPDATE and worker.has_work]
 
 
 def _there(state: NodeSetState) -> list[Worker]:
     """Nodes that stay, and whose pods do."""
-    return [each for each in state.members() if each.pod and not each.pod.terminating]
+    return [worker for worker in state.members() if worker.pod and not worker.pod.terminating]
 
 
-def _to_move(state: NodeSetState) -> list[Worker]:
-    return [] if state.node_set.update.paused else [each for each in reversed(_there(state)) if each.is_outdated]
+def _to_update(state: NodeSetState) -> list[Worker]:
+    return [] if state.node_set.update.paused else [worker for worker in reversed(_there(state)) if worker.is_outdated]
 
 
 def _is_scheduled(worker: Worker) -> bool:
@@ -217,7 +221,7 @@ def _looks_free(worker: Worker) -> bool:
 
 
 def _may_begin(worker: Worker) -> bool:
-    """Whether a node serves, or drained itself: it may be the old template that is broken."""
+    """Return True if a node's update may begin: it serves, or drained itself, perhaps for the old template's fault."""
     node = worker.node
     if node is None or worker.is_away:
         return False
@@ -227,13 +231,13 @@ def _may_begin(worker: Worker) -> bool:
 
 
 def _may_begin_now(state: NodeSetState, worker: Worker) -> bool:
-    """Whether the window lets an update begin; a node that never served loses nothing, and others may wait for it."""
+    """Return True if the window is open, or if the node loses nothing since it never served."""
     return worker.drain is Owner.NEW or not _is_scheduled(worker) or window.is_open(state.node_set.update, state.now)
 
 
 def _turn(state: NodeSetState, worker: Worker) -> int:
-    """A node's place in the order. Those that never served come first, and one with a long job keeps no other back."""
-    # No template mends what the machine of an unfit node lacks. The next node would wait until that one works.
+    """Return a node's place in the order: first those that never served, last those whose jobs would delay others."""
+    # No template mends the hardware of an unfit node. If it came first, the next node would wait until it works.
     if worker.drain is Owner.UNFIT:
         return 3
     # A reservation for maintenance is for that, and ends; all nodes that wait for a window are in the operator's own.
@@ -244,6 +248,6 @@ def _turn(state: NodeSetState, worker: Worker) -> int:
 
 def _misread(state: NodeSetState) -> list[Worker]:
     """Nodes of the newest template that get a record of their size, since nothing names them."""
-    current = [each for each in reversed(_there(state)) if state.revision and not each.is_outdated]
-    there = [each for each in current if records.is_misread(state, each.node)]
-    return [] if state.node_set.update.paused else [each for each in there if not each.is_named]
+    current = [worker for worker in reversed(_there(state)) if state.revision and not worker.is_outdated]
+    there = [worker for worker in current if records.is_misread(state, worker.node)]
+    return [] if state.node_set.update.paused else [worker for worker in there if not worker.is_named]

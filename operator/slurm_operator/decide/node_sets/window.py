@@ -1,8 +1,9 @@
-"""When updates begin: the window that a node set's policy has for them, and Slurm's reservation for its next opening.
+"""Update windows: the times at which updates may begin, and Slurm's reservation for the next one.
 
-The reservation has Slurm start no job that would run into the window. Users lose time of its nodes, so it has only
-those that wait for the window. A node that the update has taken is drained anyway, and one that has moved serves.
-Without nodes that wait there is none. Its name, user and flags say that it is the operator's; no other is ever changed.
+With the reservation Slurm starts no job that would run into the window. Users lose time on the reserved nodes, so these
+are only the nodes that wait for the window. A node that the update has taken is drained anyway, and an updated node
+serves. If no node waits there is no reservation. Its name, user and flags mark it as the operator's, which changes no
+other.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ def opening(window: Window, now: datetime.datetime) -> Opening | None:
 
 
 def is_open(policy: UpdatePolicy, now: datetime.datetime) -> bool:
-    """Whether updates may begin."""
+    """Return True if updates may begin."""
     if policy.window is None:
         return True
-    found = opening(policy.window, now)
-    return found is not None and found.starts <= now
+    next_opening = opening(policy.window, now)
+    return next_opening is not None and next_opening.starts <= now
 
 
 def words(window: Window) -> str:
@@ -64,14 +65,14 @@ def name_of(node_set: str) -> str:
 
 
 def is_ours(reservation: Reservation) -> bool:
-    """Whether the operator made it."""
+    """Return True if the operator made the reservation."""
     ours = reservation.users == names.RESERVATION_USER and not reservation.accounts
     named = reservation.name.startswith(names.RESERVATION_PREFIX)
     return ours and named and {*names.RESERVATION_FLAGS} <= reservation.flags
 
 
-def moves(state: NodeSetState, waiting: frozenset[str] | None) -> list[Action]:
-    """What to do about a node set's reservation now.
+def actions(state: NodeSetState, waiting: frozenset[str] | None) -> list[Action]:
+    """Return the actions for a node set's reservation.
 
     Args:
         state: its policy, and the reservations, if they were looked at.
@@ -82,37 +83,37 @@ def moves(state: NodeSetState, waiting: frozenset[str] | None) -> list[Action]:
     there, now = _namesake(state), state.now
     if there is not None and (not is_ours(there) or there.ends <= now):
         return []  # Slurm deletes one that is over.
-    name, found = name_of(state.stateful_set), _wanted(state)
-    nodes = tuple(sorted(waiting - _of_others(state, found))) if found else ()
-    if found is None or not nodes:
+    name, next_opening = name_of(state.stateful_set), _wanted(state)
+    nodes = tuple(sorted(waiting - _of_others(state, next_opening))) if next_opening else ()
+    if next_opening is None or not nodes:
         return [EndReservation(name, "no node waits for its window")] if there else []
-    starts = max(found.starts, now)
+    starts = max(next_opening.starts, now)
     if there is None:
-        return [Reserve(name, nodes, starts, found.ends)]
+        return [Reserve(name, nodes, starts, next_opening.ends)]
     has_begun = there.starts <= now
-    if has_begun and found.starts > now:
+    if has_begun and next_opening.starts > now:
         return [EndReservation(name, "its window has other times")]
     changed = None if has_begun or there.starts == starts else starts
-    if not changed and (there.ends, there.nodes) == (found.ends, frozenset(nodes)):
+    if not changed and (there.ends, there.nodes) == (next_opening.ends, frozenset(nodes)):
         return []
-    return [ChangeReservation(name, nodes, found.ends, changed)]
+    return [ChangeReservation(name, nodes, next_opening.ends, changed)]
 
 
 def holds(state: NodeSetState, node: str) -> bool:
-    """Whether the operator's own reservation names a node."""
+    """Return True if the operator's own reservation names a node."""
     there = _namesake(state)
     return there is not None and is_ours(there) and node in there.nodes
 
 
 def left_over(reservations: Iterable[Reservation], node_sets: Iterable[str]) -> list[EndReservation]:
-    """What to do about reservations of node sets that are gone."""
-    kept = {name_of(each) for each in node_sets}
-    gone = [each.name for each in reservations if is_ours(each) and each.name not in kept]
+    """Return the deletions of reservations whose node sets are gone."""
+    kept = {name_of(node_set) for node_set in node_sets}
+    gone = [reservation.name for reservation in reservations if is_ours(reservation) and reservation.name not in kept]
     return [EndReservation(name, "its node set is gone") for name in gone]
 
 
 def findings(state: NodeSetState, waiting: frozenset[str] | None) -> list[Finding]:
-    """A reservation of somebody else's that has the name of the operator's own, while nodes wait."""
+    """Return a finding if nodes wait and somebody else's reservation has the name of the operator's."""
     there = _namesake(state)
     if there is None or is_ours(there) or not waiting or _wanted(state) is None:
         return []
@@ -122,7 +123,7 @@ def findings(state: NodeSetState, waiting: frozenset[str] | None) -> list[Findin
 
 
 def _wanted(state: NodeSetState) -> Opening | None:
-    """The opening that there is to be a reservation for."""
+    """Return the opening that needs a reservation."""
     policy = state.node_set.update
     if policy.window is None or policy.paused or state.node_set.deleting:
         return None
@@ -130,15 +131,23 @@ def _wanted(state: NodeSetState) -> Opening | None:
 
 
 def _namesake(state: NodeSetState) -> Reservation | None:
-    """The reservation of the operator's name; slurmrestd does not tell cases apart."""
+    """Return the reservation that has the name of the operator's; slurmrestd ignores case."""
     name = name_of(state.stateful_set)
-    return next((each for each in state.reservations or () if each.name.lower() == name), None)
+    return next((reservation for reservation in state.reservations or () if reservation.name.lower() == name), None)
 
 
-def _of_others(state: NodeSetState, found: Opening | None) -> frozenset[str]:
-    """Nodes that somebody else reserved for that time: a node under both would seem to be maintained."""
-    if found is None:
+def _of_others(state: NodeSetState, next_opening: Opening | None) -> frozenset[str]:
+    """Return nodes that somebody else reserved for that time: our MAINT flag would mark them as maintained."""
+    if next_opening is None:
         return frozenset()
-    others = [each for each in state.reservations or () if not is_ours(each) and "MAINT" not in each.flags]
-    meanwhile = [each for each in others if each.starts < found.ends and found.starts < each.ends]
-    return frozenset(name for each in meanwhile for name in each.nodes)
+    others = [
+        reservation
+        for reservation in state.reservations or ()
+        if not is_ours(reservation) and "MAINT" not in reservation.flags
+    ]
+    meanwhile = [
+        reservation
+        for reservation in others
+        if reservation.starts < next_opening.ends and next_opening.starts < reservation.ends
+    ]
+    return frozenset(name for reservation in meanwhile for name in reservation.nodes)

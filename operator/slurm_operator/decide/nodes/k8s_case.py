@@ -1,4 +1,4 @@
-"""How a pod stands with the Kubernetes node that it is on."""
+"""The state of a Kubernetes node as it matters to a pod."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FENCED = "node.kubernetes.io/out-of-service"
 
 
 class Case(enum.Enum):
-    """How a pod stands with its machine."""
+    """The state of a pod's Kubernetes node."""
 
     WELL = "well"
     UNKNOWN = "unknown"
@@ -25,7 +25,7 @@ class Case(enum.Enum):
 
 
 def case_of(worker: Worker) -> tuple[Case, str]:
-    """How a pod stands with its machine, and that in words."""
+    """Return the state of a pod's Kubernetes node, and the same in words."""
     pod, k8s_node = worker.pod, worker.k8s_node
     if pod is None or pod.terminating:
         return Case.ENDING, f"pod {worker.name} is ending"
@@ -41,7 +41,7 @@ def case_of(worker: Worker) -> tuple[Case, str]:
 
 
 def fence_command(k8s_node: str) -> str:
-    """What tells Kubernetes that a machine is off, so that its pods and volumes may go elsewhere.
+    """Return the command that tells Kubernetes that a node is off, so that its pods and volumes may go elsewhere.
 
     Source: Kubernetes' documentation, "Non-graceful node shutdown handling".
     """
@@ -49,15 +49,15 @@ def fence_command(k8s_node: str) -> str:
 
 
 def _empties(taint: Taint) -> bool:
-    """Whether a taint says that a machine is to be emptied, and not how Kubernetes sees it."""
+    """Return True if a taint asks for the node to be emptied; Kubernetes' own taints mostly repeat a condition."""
     return taint.effect != "PreferNoSchedule" and (taint.key == FENCED or not taint.key.startswith(_LIFECYCLE))
 
 
 def _is_tolerated(taint: Taint, pod: Pod) -> bool:
     """As Kubernetes decides (concepts/scheduling-eviction/taint-and-toleration)."""
     return any(
-        each.key in ("", taint.key)
-        and each.effect in ("", taint.effect)
-        and (each.any_value or each.value == taint.value)
-        for each in pod.tolerations
+        toleration.key in ("", taint.key)
+        and toleration.effect in ("", taint.effect)
+        and (toleration.any_value or toleration.value == taint.value)
+        for toleration in pod.tolerations
     )

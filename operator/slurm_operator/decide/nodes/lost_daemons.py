@@ -1,6 +1,6 @@
 """Pods of daemons whose Kubernetes node is not ready or deleted.
 
-Kubernetes starts no second pod of a StatefulSet while the first may run. Only a person knows that a machine is off.
+Kubernetes starts no second pod of a StatefulSet while the first may run. Only a person knows that a node is off.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _OF_DEPLOYMENTS = frozenset({"rest", "operator"})
 _OF_SLURM = frozenset({"controller", "rest"})
 """Without one of them nobody sees Slurm."""
 _WITHIN = "Kubernetes starts another pod after 5 minutes"
-_NEVER = "Kubernetes starts no other pod until it knows that this machine is off"
+_NEVER = "Kubernetes starts no other pod until it knows that this one is off"
 
 
 def findings(pods: Iterable[Pod], k8s_nodes: K8sNodes | None, now: datetime, *, blind: bool) -> list[Finding]:
-    """What to say of daemons on lost machines, with the command that fences.
+    """Return findings about daemons on lost Kubernetes nodes, with the command that fences a node.
 
     Args:
         pods: a cluster's pods.
@@ -43,12 +43,12 @@ def findings(pods: Iterable[Pod], k8s_nodes: K8sNodes | None, now: datetime, *, 
         return []
     rows = [(pod, _words(pod, k8s_nodes.get(pod.k8s_node), now)) for pod in pods if _is_of_interest(pod)]
     severities = {pod.name: _severity(pod, blind=blind) for pod, _ in rows}
-    found = [Finding(Reason.DAEMON_LOST, words, severities[pod.name], pod.name) for pod, words in rows if words]
-    return sorted(found, key=lambda each: (Severity.BLOCKING not in each.severity, each.node))
+    told = [Finding(Reason.DAEMON_LOST, words, severities[pod.name], pod.name) for pod, words in rows if words]
+    return sorted(told, key=lambda finding: (Severity.BLOCKING not in finding.severity, finding.node))
 
 
 def _is_of_interest(pod: Pod) -> bool:
-    """Whether a daemon is meant to run there; a Deployment has another pod for one that ends."""
+    """Return True if a daemon is meant to run there; a Deployment has another pod for one that ends."""
     if pod.component not in _DAEMONS or not pod.k8s_node:
         return False
     return pod.component not in _OF_DEPLOYMENTS or (pod.running and not pod.terminating)
@@ -60,12 +60,12 @@ def _severity(pod: Pod, *, blind: bool) -> Severity:
 
 
 def _words(pod: Pod, k8s_node: K8sNode | None, now: datetime) -> str:
-    """What is wrong with a pod's Kubernetes node, and what helps; empty if nothing is wrong."""
+    """Return what is wrong with a pod's Kubernetes node, and what helps; empty if nothing is wrong."""
     what = f"{pod.name} ({_DAEMONS[pod.component]}) is on Kubernetes node {pod.k8s_node}, which is"
     if k8s_node is None:
         if pod.created is None or pod.created > now - K8S_NODE_PATIENCE:
             return ""  # The watch may not know a new node yet.
-        return f"{what} deleted; if no other pod comes, and the machine is surely off: {_force(pod)}"
+        return f"{what} deleted; if no other pod comes, and it is surely off: {_force(pod)}"
     if k8s_node.away_since is None or any(taint.key == FENCED for taint in k8s_node.taints):
         return ""
     since = f"{k8s_node.away_since:%Y-%m-%dT%H:%M:%SZ}"

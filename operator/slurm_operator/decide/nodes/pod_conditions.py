@@ -24,7 +24,7 @@ _SILENT = frozenset({"DYNAMIC_NORM", "DYNAMIC_FUTURE", "CLOUD", "EXTERNAL", "PLA
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Told:
-    """What a pod's condition is to become."""
+    """A change of a pod's condition."""
 
     pod: str
     uid: str
@@ -50,7 +50,7 @@ def changes(pods: Iterable[Pod], nodes: Nodes, most: int, after: str = "") -> li
         most: how many are written at once.
         after: the pod that was told last: the next ones come first, so that busy nodes hide no other.
     """
-    found = []
+    ranked = []
     for pod in pods:
         condition = wanted(pod, nodes.get(pod.name))
         if condition is None or condition == pod.slurm:
@@ -59,17 +59,17 @@ def changes(pods: Iterable[Pod], nodes: Nodes, most: int, after: str = "") -> li
         rank = 0 if turns else 1 if condition.status == "False" else _SERVING
         since = "" if turns or pod.slurm is None else pod.slurm.since
         told = Told(pod.name, pod.uid, dataclasses.replace(condition, since=since))
-        found.append(((rank, pod.name <= after, pod.name), told))
-    found.sort(key=lambda row: row[0])
-    telling = [told for (rank, *_), told in found if rank != _SERVING]
-    serving = [told for (rank, *_), told in found if rank == _SERVING]
+        ranked.append(((rank, pod.name <= after, pod.name), told))
+    ranked.sort(key=lambda row: row[0])
+    telling = [told for (rank, *_), told in ranked if rank != _SERVING]
+    serving = [told for (rank, *_), told in ranked if rank == _SERVING]
     return [*telling, *serving[:MOST_SERVING]][:most]
 
 
 @functools.lru_cache(1000)
 def _word(states: frozenset[str], *, working: bool) -> str:
     """Slurm's state in one word: as sinfo says it, then other flags, as in DrainedDown or IdleNotResponding."""
-    base = next((each for each in _BASES if each in states), "UNKNOWN")
+    base = next((state for state in _BASES if state in states), "UNKNOWN")
     said = {base}
     if states & {"DRAIN", "FAIL"}:
         drains, fails = ("DRAINING", "FAILING") if working else ("DRAINED", "FAIL")

@@ -1,4 +1,4 @@
-"""What a Slurm node record says: whether it takes jobs, and whether it is strictly idle."""
+"""Facts of a Slurm node's record: it takes jobs, has work, is strictly idle, or is reserved."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ENDED_JOB_STATES = _WORKLESS_JOB_STATES - {"PENDING", "REQUEUED", "REQUEUE_HOLD
 
 
 class Standing(enum.Enum):
-    """How a wanted node stands."""
+    """The state of a wanted node."""
 
     USABLE = "usable"
     WAITING = "waiting"
@@ -39,30 +39,30 @@ class Standing(enum.Enum):
 
 
 def deadline(node: SlurmNode, seconds: int | None, reason: str) -> datetime.datetime | None:
-    """When jobs are taken from a node that we drained for that reason; None if they never are, or were already."""
+    """Return when a node that we drained for that reason loses its jobs; None if it never does, or did already."""
     if seconds is None or node.reason_set is None or not drains.is_operators(node) or node.reason != reason:
         return None
     return node.reason_set + datetime.timedelta(seconds=seconds)
 
 
 def is_overdue(node: SlurmNode, seconds: int | None, now: datetime.datetime, reason: str) -> bool:
-    """Whether jobs are to be taken from a node now."""
+    """Return True if jobs are to be taken from a node now."""
     end = deadline(node, seconds, reason)
     return end is not None and end < now and has_work(node)
 
 
 def is_draining(node: SlurmNode) -> bool:
-    """Whether the node carries a drain of this operator's, and still has work."""
+    """Return True if the node carries a drain of this operator's, and still has work."""
     return drains.is_operators(node) and has_work(node)
 
 
 def is_usable(node: SlurmNode) -> bool:
-    """Whether Slurm starts jobs on the node now."""
+    """Return True if Slurm starts jobs on the node now."""
     return bool(node.states & _USABLE_BASES) and not node.states & _UNUSABLE_FLAGS and "DOWN" not in node.states
 
 
 def has_work(node: SlurmNode) -> bool:
-    """Whether the node has work as far as was seen; a suspended job keeps its memory (decide/node_sets/evidence.py)."""
+    """Return True if the record shows work; a suspended job keeps its memory (decide/node_sets/full_listing.py)."""
     allocated = node.allocated_cpus > 0 or node.allocated_memory > 0
     return node.busy or allocated or bool(node.states & {"ALLOCATED", "MIXED", "COMPLETING"})
 
@@ -93,27 +93,27 @@ def kept(nodes: Iterable[SlurmNode]) -> list[str]:
 
 
 def may_have_processes(states: frozenset[str]) -> bool:
-    """Whether a job in such a state runs, is suspended or completing, is being started, or is unheard of."""
+    """Return True if a job in such a state runs, is suspended, completes, starts, or if the state is unknown."""
     return not states <= _WORKLESS_JOB_STATES
 
 
 def is_out_of_the_ordinary(states: frozenset[str]) -> bool:
-    """Whether such a job may have processes, and does more than to run."""
+    """Return True if such a job may have processes and is not plainly running or configuring."""
     return may_have_processes(states) and not states <= {"RUNNING", "CONFIGURING"}
 
 
 def has_not_ended(states: frozenset[str]) -> bool:
-    """Whether such a job waits or runs."""
+    """Return True if such a job waits or runs."""
     return not states <= _ENDED_JOB_STATES
 
 
 def is_alive(job: SlurmJob) -> bool:
-    """Whether the job still has something to lose: it waits or runs."""
+    """Return True if the job waits or runs, and so has something to lose."""
     return has_not_ended(job.states)
 
 
 def is_deletable(node: SlurmNode) -> bool:
-    """Whether Slurm would delete the record: it refuses while the node has work or is in a reservation."""
+    """Return True if Slurm would delete the record: it refuses while the node has work or is in a reservation."""
     return not has_work(node) and "RESERVED" not in node.states
 
 
@@ -128,27 +128,27 @@ def may_restart(node: SlurmNode) -> bool:
 
 
 def is_rebooting(node: SlurmNode) -> bool:
-    """Whether Slurm has rebooted the node, so that it starts no job there until another slurmd registers."""
+    """Return True if Slurm has rebooted the node: it starts no job there until another slurmd registers."""
     return "REBOOT_ISSUED" in node.states
 
 
 def may_reboot(node: SlurmNode) -> bool:
-    """Whether a node that Slurm has rebooted has no work as far as the record alone tells."""
+    """Return True if Slurm has rebooted the node and the record shows no work."""
     return is_rebooting(node) and not has_work(node) and node.states <= _RESERVED_STATES | {"REBOOT_ISSUED"}
 
 
 def is_kept_for_others(node: SlurmNode) -> bool:
-    """Whether a reservation that is not for maintenance counts on the node now."""
+    """Return True if a reservation that is not for maintenance counts on the node now."""
     return "RESERVED" in node.states and "MAINTENANCE" not in node.states
 
 
 def may_leave(node: SlurmNode) -> bool:
-    """Whether a node may go as far as its record alone tells."""
+    """Return True if the record lets the node go."""
     return drains.is_held(node) and looks_idle(node)
 
 
 def standing(node: SlurmNode | None, *, pod_ready: bool) -> Standing:
-    """How a wanted node stands; a drain by somebody else is that person's decision and comes first."""
+    """Return the state of a wanted node; a drain by somebody else comes first, since that person decides."""
     if node is None:
         return Standing.WAITING
     if is_rebooting(node):

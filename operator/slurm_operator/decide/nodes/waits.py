@@ -12,9 +12,9 @@ from slurm_operator.state import SlurmJob, Unknown
 def jobs_on(nodes: Iterable[str], jobs: Iterable[SlurmJob] | Unknown) -> str:
     """Return the jobs that may run on those nodes, each with the end of its time limit; empty if none is known."""
     asked = frozenset(nodes)
-    found = [] if isinstance(jobs, Unknown) else [job for job in jobs if slurm_nodes.busy_nodes([job]) & asked]
-    found.sort(key=lambda job: job.job_id)
-    return f"{'job' if len(found) == 1 else 'jobs'} {shown([_with_end(job) for job in found], 5)}" if found else ""
+    there = [] if isinstance(jobs, Unknown) else [job for job in jobs if slurm_nodes.busy_nodes([job]) & asked]
+    there.sort(key=lambda job: job.job_id)
+    return f"{'job' if len(there) == 1 else 'jobs'} {shown([_with_end(job) for job in there], 5)}" if there else ""
 
 
 def for_jobs(nodes: Iterable[str], jobs: Iterable[SlurmJob] | Unknown) -> str:

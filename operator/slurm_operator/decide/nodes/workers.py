@@ -13,8 +13,8 @@ from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.drains import Owner
 from slurm_operator.state import (
     NOT_ASKED,
-    Evidence,
     Facts,
+    FullListing,
     K8sNode,
     K8sNodes,
     Nodes,
@@ -29,7 +29,7 @@ from slurm_operator.state import (
 )
 
 K8S_NODE_PATIENCE = datetime.timedelta(minutes=1)
-"""A new machine may be unknown to our watch for a moment after a pod was given to it."""
+"""A new Kubernetes node may be unknown to our watch for a moment after a pod was scheduled on it."""
 UNREGISTERED_PATIENCE = datetime.timedelta(minutes=5)
 """A running pod that never registers may be removed after this; younger, it may be about to take its first job."""
 
@@ -38,15 +38,15 @@ UNREGISTERED_PATIENCE = datetime.timedelta(minutes=5)
 class Worker:
     """One node: its pod, the Kubernetes node of that, and Slurm's record of it; None where there is no such thing.
 
-    `node` is the record of the listing with which the pass began. `full` is that of the evidence, which knows the jobs
-    that were listed after it. `repair` was noted and is not done.
+    `node` is the record from the listing with which the pass began. `full` is the record from the full
+    listing, and shows the jobs that were listed after it. `repair` is a noted repair that is not done.
 
     Attributes:
-        is_there: its StatefulSet has a pod for it.
-        is_wanted: the node set has.
+        is_there: its StatefulSet's size includes it.
+        is_wanted: the node set's wanted size includes it.
         is_lost: its Kubernetes node was deleted, or is not ready and had its time to come back.
         is_outdated: its pod is of another template than its set's newest.
-        is_free: its pod may be made anew. It is drained and idle, or registered nowhere and to stay so.
+        is_free: its pod may be made anew. It is drained and idle, or never registered and will not.
         is_named: a job or a reservation names it, or nobody knows.
         is_awaited: the same without the jobs that are on it and the operator's own reservation.
     """
@@ -67,67 +67,67 @@ class Worker:
 
     @property
     def stays(self) -> bool:
-        """Whether it is there and wanted."""
+        """True if the StatefulSet has a pod for it and the node set wants it."""
         return self.is_there and self.is_wanted
 
     @property
     def leaves(self) -> bool:
-        """Whether it is there and no longer wanted."""
+        """True if the StatefulSet has a pod for it and the node set no longer wants it."""
         return self.is_there and not self.is_wanted
 
     @property
     def is_up(self) -> bool:
-        """Whether its pod is ready and does not end."""
+        """True if its pod is ready and not terminating."""
         return self.pod is not None and self.pod.ready and not self.pod.terminating
 
     @property
     def is_evictable(self) -> bool:
-        """Whether its pod may be evicted."""
+        """True if its pod may be evicted."""
         return self.pod is not None and self.pod.evictable
 
     @property
     def is_away(self) -> bool:
-        """Whether its Kubernetes node is lost, or not ready at this moment."""
+        """True if its Kubernetes node is lost, or not ready at this moment."""
         return self.is_lost or (self.k8s_node is not None and self.k8s_node.away_since is not None)
 
     @property
     def drain(self) -> Owner | None:
-        """Whose drain it carries; None if it carries none."""
+        """The owner of its drain; None if it carries none."""
         return drains.owner(self.node) if self.node else None
 
     @property
     def has_work(self) -> bool:
-        """Whether it has work as far as was seen."""
+        """True if its record shows work."""
         return self.node is not None and slurm_nodes.has_work(self.node)
 
     @property
     def has_registered(self) -> bool:
-        """Whether its pod has registered, and the record is not its predecessor's."""
+        """True if its pod has registered, so that the record is not its predecessor's."""
         return self.node is not None and self.pod is not None and is_record_of(self.node, self.pod)
 
     @property
     def may_leave(self) -> bool:
-        """Whether it is free, and nobody but a person brings it back to work before it is gone."""
+        """True if it is free, and nobody but a person brings it back to work before it is gone."""
         return self.is_free and all(map(slurm_nodes.may_leave, self.records))
 
     @property
     def fault(self) -> str:
-        """Why it is to be repaired, as it was said first."""
+        """The reason of its repair, as it was said first."""
         return drains.fault(self.node) if self.node else ""
 
     @property
     def uid(self) -> str:
-        """Of its pod; empty if it has none."""
+        """The uid of its pod; empty if it has none."""
         return self.pod.uid if self.pod else ""
 
     @property
     def records(self) -> list[SlurmNode]:
         """Its records of all listings."""
-        return [each for each in (self.node, self.full) if each]
+        return [node for node in (self.node, self.full) if node]
 
     @property
     def standing(self) -> slurm_nodes.Standing:
-        """How it stands if it is wanted."""
+        """Its state as a wanted node."""
         return slurm_nodes.standing(self.node, pod_ready=self.is_up)
 
 
@@ -142,7 +142,7 @@ class NodeSetState:
         reservations: all of Slurm's; None if they were not looked at.
         nodes: the listing with which the pass began.
         jobs: those that may have processes, as far as they are known, for words.
-        evidence: full listings made after `nodes`; None if none were made.
+        full_listing: a full listing made after `nodes`; None if none was made.
         hold: why no pod may be restarted for an update; empty if it may.
         repairs_held: whether that holds up repairs, too; else pods of the current template are repaired.
     """
@@ -157,11 +157,11 @@ class NodeSetState:
     reservations: tuple[Reservation, ...] | None = None
     nodes: Nodes | Unknown = NOT_ASKED
     jobs: tuple[SlurmJob, ...] | Unknown = NOT_ASKED
-    evidence: Evidence | None = None
+    full_listing: FullListing | None = None
 
     @property
     def is_missing(self) -> bool:
-        """Whether it has no StatefulSet and should have one."""
+        """True if it has no StatefulSet and should have one."""
         return self.workload is None and not self.node_set.deleting
 
     @property
@@ -176,7 +176,7 @@ class NodeSetState:
 
     @property
     def wanted(self) -> int:
-        """The wanted size, which stays where nobody has said one."""
+        """The wanted size; the current one where nobody has set it."""
         return self.current if self.node_set.replicas is None else self.node_set.replicas
 
     @property
@@ -190,31 +190,34 @@ class NodeSetState:
         return self.workload.facts if self.workload else None
 
     def seen(
-        self, nodes: Nodes | Unknown, evidence: Evidence | None = None, jobs: tuple[SlurmJob, ...] | Unknown = NOT_ASKED
+        self,
+        nodes: Nodes | Unknown,
+        full_listing: FullListing | None = None,
+        jobs: tuple[SlurmJob, ...] | Unknown = NOT_ASKED,
     ) -> NodeSetState:
         """The same with what Slurm says."""
-        return dataclasses.replace(self, nodes=nodes, evidence=evidence, jobs=jobs)
+        return dataclasses.replace(self, nodes=nodes, full_listing=full_listing, jobs=jobs)
 
     @functools.cached_property
     def workers(self) -> dict[str, Worker]:
         """All nodes by name, the lowest first; also those of which there is a record alone."""
-        return {each.name: each for each in _join(self)}
+        return {worker.name: worker for worker in _join(self)}
 
     def members(self) -> list[Worker]:
         """Nodes that are there and stay."""
-        return [each for each in self.workers.values() if each.stays]
+        return [worker for worker in self.workers.values() if worker.stays]
 
     def leaving(self) -> list[Worker]:
         """Nodes that are there and no longer wanted, highest first."""
-        return [each for each in reversed(self.workers.values()) if each.leaves]
+        return [worker for worker in reversed(self.workers.values()) if worker.leaves]
 
     def expected(self) -> list[Worker]:
         """Nodes that are wanted, there or not."""
-        return [each for each in self.workers.values() if each.is_wanted]
+        return [worker for worker in self.workers.values() if worker.is_wanted]
 
     def with_pods(self) -> list[Worker]:
         """Nodes that have a pod, wanted or not."""
-        return [each for each in self.workers.values() if each.pod]
+        return [worker for worker in self.workers.values() if worker.pod]
 
     def with_restarts(self, restarts: Iterable[Restart]) -> NodeSetState:
         """The same with those repairs to remember."""
@@ -224,25 +227,25 @@ class NodeSetState:
         return dataclasses.replace(self, node_set=dataclasses.replace(self.node_set, restarts=noted))
 
     def have_one_cause(self, failed: int, of: int) -> bool:
-        """Whether so many fail together that the policy's breaker opens: what they share is to be looked for."""
+        """Return True if so many fail at once that the policy's breaker opens: they probably share a cause."""
         return failed > 1 and failed * 100 > self.node_set.reactions.breaker_percent * of
 
 
 def is_record_of(node: SlurmNode, pod: Pod) -> bool:
-    """Whether a pod has registered, and the record is not its predecessor's."""
+    """Return True if a pod has registered, so that the record is not its predecessor's."""
     return pod.ready or (node.started is not None and pod.created is not None and node.started >= pod.created)
 
 
 def _join(state: NodeSetState) -> list[Worker]:
     """The nodes of a set, the lowest first."""
     nodes = {} if isinstance(state.nodes, Unknown) else state.nodes
-    evidence = state.evidence
-    busy = slurm_nodes.busy_nodes(evidence.jobs) if evidence else frozenset()
-    full = slurm_nodes.marked(evidence.nodes, busy) if evidence else {}
+    full_listing = state.full_listing
+    busy = slurm_nodes.busy_nodes(full_listing.jobs) if full_listing else frozenset()
+    full = slurm_nodes.marked(full_listing.nodes, busy) if full_listing else {}
     ordinals = _ordinals(state, {*state.pods, *nodes, *full})
-    repairs = {each.node: each for each in state.node_set.restarts}
-    named = evidence.named if evidence else None
-    found = []
+    repairs = {repair.node: repair for repair in state.node_set.restarts}
+    named = full_listing.named if full_listing else None
+    workers = []
     for name in sorted(ordinals, key=lambda name: (ordinals[name], name)):
         pod, node, ordinal = state.pods.get(name), nodes.get(name), ordinals[name]
         k8s_node = (state.k8s_nodes or {}).get(pod.k8s_node) if pod else None
@@ -254,16 +257,18 @@ def _join(state: NodeSetState) -> list[Worker]:
             is_named=named is None or name in named.by_any,
             is_awaited=named is None or name in named.awaited,
         )
-        found.append(dataclasses.replace(worker, is_free=_is_free(state, worker, busy)))
-    return found
+        workers.append(dataclasses.replace(worker, is_free=_is_free(state, worker, busy)))
+    return workers
 
 
 def _ordinals(state: NodeSetState, seen: Iterable[str]) -> dict[str, int]:
     """The ordinal of each node of the set, by name: of those within a size, and those of which anything was seen."""
     name = re.compile(re.escape(state.stateful_set) + r"-(0|[1-9]\d*)")
-    matches = [name.fullmatch(each) for each in seen]
-    found = {match.group(): int(match.group(1)) for match in matches if match}
-    return found | {f"{state.stateful_set}-{ordinal}": ordinal for ordinal in range(max(state.wanted, state.current))}
+    matches = [name.fullmatch(name_seen) for name_seen in seen]
+    ordinals = {match.group(): int(match.group(1)) for match in matches if match}
+    return ordinals | {
+        f"{state.stateful_set}-{ordinal}": ordinal for ordinal in range(max(state.wanted, state.current))
+    }
 
 
 def _repair(pod: Pod | None, noted: Restart | None) -> Restart | None:
@@ -273,7 +278,7 @@ def _repair(pod: Pod | None, noted: Restart | None) -> Restart | None:
 
 
 def _is_lost(state: NodeSetState, pod: Pod, k8s_node: K8sNode | None) -> bool:
-    """Whether a pod's Kubernetes node was deleted, or is not ready and had its time to come back."""
+    """Return True if a pod's Kubernetes node was deleted, or is not ready and had its time to come back."""
     if not pod.k8s_node or state.k8s_nodes is None:
         return False
     if k8s_node is None:
@@ -283,9 +288,9 @@ def _is_lost(state: NodeSetState, pod: Pod, k8s_node: K8sNode | None) -> bool:
 
 
 def _is_free(state: NodeSetState, worker: Worker, busy: frozenset[str]) -> bool:
-    """Whether its pod may be made anew: it is drained and idle, or registered nowhere and to stay so; none unseen."""
-    pod, evidence = worker.pod, state.evidence
-    if evidence is None or not (pod or worker.leaves):
+    """Return True if the pod may be made anew: it is drained and idle, or never registered and will not."""
+    pod, full_listing = worker.pod, state.full_listing
+    if full_listing is None or not (pod or worker.leaves):
         return False
     if worker.full:
         return worker.node is not None and drains.is_drained(worker.node) and slurm_nodes.may_restart(worker.full)
@@ -294,4 +299,4 @@ def _is_free(state: NodeSetState, worker: Worker, busy: frozenset[str]) -> bool:
     if pod is None or not pod.running:
         return True
     # Without a record only jobs themselves tell that none of them is there.
-    return evidence.complete and (pod.created or state.now) <= state.now - UNREGISTERED_PATIENCE
+    return full_listing.complete and (pod.created or state.now) <= state.now - UNREGISTERED_PATIENCE

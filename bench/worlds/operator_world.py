@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.real_slurm import RealSlurm
+from bench.worlds.real_slurm import RealSlurm
 from devcluster.apiserver.control_plane import ApiServer
 from devcluster.node import toolchain
 from tests.image.unpacked import unpack_image
@@ -72,8 +72,8 @@ def cluster(
         world.declare(replicas=size)
         world.patch("configmaps", "slurm-config-wanted", {"data": slurm.files})
         world.patch("statefulsets", "cpu", {"spec": {"replicas": size}})
-        for each in held:
-            world.apply(each)
+        for body in held:
+            world.apply(body)
         world.ledger("r1", list(held))
         workloads = FakeWorkloads(world)
         for _ in range(3):

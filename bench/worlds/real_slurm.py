@@ -145,12 +145,12 @@ class RealSlurm:
             (self._daemon(daemon) / "clear_refs").write_text("5")
 
     def _daemon(self, name: str) -> Path:
-        below, found = [str(self._process.pid)], []
+        below, daemons = [str(self._process.pid)], []
         while below:
             process = Path("/proc", below.pop())
             below += (process / "task" / process.name / "children").read_text().split()
-            found += [process] if (process / "comm").read_text().strip() == name else []
-        return found[0]
+            daemons += [process] if (process / "comm").read_text().strip() == name else []
+        return daemons[0]
 
     def command(self, line: str) -> str:
         """Run a line of shell with Slurm's commands beside the daemons, and return its output."""

@@ -1,4 +1,4 @@
-"""What a decision that takes a node away rests on, and when to ask for it.
+"""Full listings of Slurm: decisions that take a node away rest on them.
 
 Slurm's record of a node shows each job that has processes there, however many jobs wait; so a deep queue needs no
 listing. In src/slurmctld and src/plugins/select/cons_tres of tag slurm-26-05-3-1:
@@ -24,17 +24,22 @@ from __future__ import annotations
 
 from slurm_operator.decide.node_sets import k8s_nodes, reboot, records, remediate, scale, update
 from slurm_operator.decide.nodes.workers import NodeSetState
-from slurm_operator.state import Evidence, Jobs, Named, Nodes, TooDeep, Unknown
+from slurm_operator.state import FullListing, Jobs, Named, Nodes, TooDeep, Unknown
 
 
 def is_needed(state: NodeSetState, *, records_due: bool = True) -> bool:
-    """Whether full listings could lead to a decision; `records_due`: it is time to look whether a record may go."""
+    """Return True if full listings could lead to a decision.
+
+    Args:
+        state: the node set.
+        records_due: it is time to look for records that may be deleted.
+    """
     parts = (scale, k8s_nodes, remediate, reboot, update, *([records] if records_due else []))
-    return any(part.needs_evidence(state) for part in parts)
+    return any(part.needs_full_listing(state) for part in parts)
 
 
-def build(nodes: Nodes, jobs: Jobs | Unknown, *, counts_memory: bool, named: Named | None = None) -> Evidence | None:
-    """Make evidence of listings; None if nothing may be concluded from them.
+def build(nodes: Nodes, jobs: Jobs | Unknown, *, counts_memory: bool, named: Named | None = None) -> FullListing | None:
+    """Join listings of nodes and jobs to a full listing; None if no decision may rest on them.
 
     Args:
         nodes: a full listing.
@@ -47,4 +52,4 @@ def build(nodes: Nodes, jobs: Jobs | Unknown, *, counts_memory: bool, named: Nam
     known = Jobs((), complete=False) if isinstance(jobs, Unknown) else jobs
     if not known.complete and not counts_memory:
         return None
-    return Evidence(nodes, known.jobs, named, known.complete)
+    return FullListing(nodes, known.jobs, named, known.complete)

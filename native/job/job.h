@@ -36,13 +36,13 @@
 /* job_init's descriptors of the outer mount namespace and of the job's file. */
 #define JOB_OUTER_DESCRIPTOR 3
 #define JOB_LOCK_DESCRIPTOR 4
-/* Bytes of the job's file that serve as locks. If the namespaces can't be made, job_init writes the reason to the file
- * and ends. */
-/* The extern step holds it until job_init is born. */
+/* Three bytes of the job's file serve as locks, each at its offset. The file also has the reason why namespaces can't
+ * be made: job_init writes it, and ends. */
+/* The extern step holds this lock until job_init is born. */
 #define JOB_STARTS 0
-/* job_init holds it as long as it lives. */
+/* job_init holds this lock as long as it lives. */
 #define JOB_LIVES 1
-/* job_init holds it until the namespaces are made. */
+/* job_init holds this lock until the namespaces are made. */
 #define JOB_MAKES 2
 
 struct job {

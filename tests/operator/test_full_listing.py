@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 from slurm_operator.decide.cluster import status
-from slurm_operator.decide.node_sets import evidence
+from slurm_operator.decide.node_sets import full_listing
 from slurm_operator.decide.nodes import slurm_nodes
-from slurm_operator.state import EVERY_NODE, Evidence, Jobs, SlurmNode, TooDeep, Unknown, UpdatePolicy
+from slurm_operator.state import EVERY_NODE, FullListing, Jobs, SlurmNode, TooDeep, Unknown, UpdatePolicy
 
 from contract import reasons
 from tests.operator.sets import changed
@@ -20,16 +20,16 @@ DEEP = TooDeep("TooManyJobs", "there are too many")
 
 
 def test_records_suffice_in_a_deep_queue_if_memory_counts() -> None:
-    assert evidence.build(NODES, DEEP, counts_memory=True) == Evidence(NODES, (), complete=False)
-    assert evidence.build(NODES, DEEP, counts_memory=False) is None
+    assert full_listing.build(NODES, DEEP, counts_memory=True) == FullListing(NODES, (), complete=False)
+    assert full_listing.build(NODES, DEEP, counts_memory=False) is None
     some = Jobs((job(7, "SUSPENDED", "cpu-0"),), complete=False)
-    assert evidence.build(NODES, some, counts_memory=True) == Evidence(NODES, some.jobs, complete=False)
-    assert evidence.build(NODES, some, counts_memory=False) is None
+    assert full_listing.build(NODES, some, counts_memory=True) == FullListing(NODES, some.jobs, complete=False)
+    assert full_listing.build(NODES, some, counts_memory=False) is None
 
 
-def test_a_listing_that_fails_is_no_evidence() -> None:
-    assert evidence.build(NODES, Unknown("RestUnreachable", ""), counts_memory=True) is None
-    assert evidence.build(NODES, Jobs(()), counts_memory=False) == Evidence(NODES, ())
+def test_a_listing_that_fails_makes_no_full_listing() -> None:
+    assert full_listing.build(NODES, Unknown("RestUnreachable", ""), counts_memory=True) is None
+    assert full_listing.build(NODES, Jobs(()), counts_memory=False) == FullListing(NODES, ())
 
 
 def test_a_job_of_unreadable_nodes_is_seen_on_each() -> None:
@@ -48,18 +48,18 @@ def updating(name: str) -> SlurmNode:
 def test_nothing_is_asked_for_an_update_that_waits(paused: bool, hold: str, needed: bool) -> None:
     old = dataclasses.replace(pod("cpu-0"), revision="old")
     state = changed(sized(1, 1, [old]), revision="new", update=UpdatePolicy(paused=paused))
-    assert evidence.is_needed(dataclasses.replace(state.seen({"cpu-0": updating("cpu-0")}), hold=hold)) is needed
+    assert full_listing.is_needed(dataclasses.replace(state.seen({"cpu-0": updating("cpu-0")}), hold=hold)) is needed
 
 
 @pytest.mark.parametrize(("flags", "needed"), [((), True), (("RESERVED",), False), (("MIXED",), False)])
 def test_nothing_is_asked_for_a_record_that_slurm_would_keep(flags: tuple[str, ...], needed: bool) -> None:
     left = leaving("cpu-0")
     left = dataclasses.replace(left, states=left.states | {*flags})
-    assert evidence.is_needed(sized(0, 0).seen({"cpu-0": left})) is needed
+    assert full_listing.is_needed(sized(0, 0).seen({"cpu-0": left})) is needed
 
 
 def test_a_record_that_a_reservation_keeps_is_told() -> None:
     left = leaving("cpu-0")
     kept = {"cpu-0": dataclasses.replace(left, states=left.states | {"RESERVED"})}
     _, found = status.node_set(sized(0, 0).seen(kept))
-    assert [each.reason for each in found.moving] == ["NodesKept"]
+    assert [each.reason for each in found.progressing] == ["NodesKept"]

@@ -96,7 +96,7 @@ def _merged(before: Object, change: Object) -> Object:
         if isinstance(value, dict) and isinstance(after.get(key), dict):
             after[key] = _merged(after[key], value)
         elif key == "conditions" and key in after:
-            after[key] = [*{each["type"]: each for each in (*after[key], *value)}.values()]
+            after[key] = [*{item["type"]: item for item in (*after[key], *value)}.values()]
         else:
             after[key] = value
     return after
@@ -126,8 +126,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._watch(plural, query)
         elif not name:
             self._answer(200, self.server.listed(plural, query))
-        elif found := self.server.objects[plural].get(name):
-            self._answer(200, found)
+        elif body := self.server.objects[plural].get(name):
+            self._answer(200, body)
         else:
             self._answer(404, {"message": f"no {plural} {name}"})
 
@@ -189,4 +189,6 @@ def _discovery(path: str) -> Object:
         return {"groups": [{"name": names.API_GROUP, "preferredVersion": version, "versions": [version]}]}
     ours = (names.SLURM_CLUSTERS, names.NODE_SETS) if path.endswith(names.API_VERSION) else ()
     rest = {"namespaced": True, "verbs": ["get", "list", "watch", "patch"]}
-    return {"resources": [{"name": each, "kind": _KINDS[each], "singularName": each[:-1], **rest} for each in ours]}
+    return {
+        "resources": [{"name": plural, "kind": _KINDS[plural], "singularName": plural[:-1], **rest} for plural in ours]
+    }

@@ -1,0 +1,49 @@
+"""Options of a node set: further keys of its nodes' lines, and what they must not contradict."""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field
+
+from components.config.rule import Violation
+from components.config.values.node_options import KEYS
+from components.config.values.quantities import WholeNumber
+
+NodeOptionName = Annotated[str, AfterValidator(KEYS.check)]
+NodeOptionValue = Annotated[WholeNumber, Field(ge=1, le=4_294_967_293)]
+
+_LAYOUT: Final = ("Sockets", "CoresPerSocket", "ThreadsPerCore")
+
+
+def line_violations(options: Mapping[str, int], cpus: int, memory_mib: int, gpus: int) -> Iterator[Violation]:
+    """Yield what does not fit a node's size: Slurm would replace it by a value of its own.
+
+    Args:
+        options: The options.
+        cpus: CPUs of a node.
+        memory_mib: Its RealMemory.
+        gpus: Its GPUs.
+    """
+    cores = _cores(options, cpus)
+    if cores is None:
+        want = f"Sockets x CoresPerSocket x ThreadsPerCore, or without threads, that are resources.cpu ({cpus})"
+        yield Violation("options", next(key for key in _LAYOUT if key in options), want=want)
+        return
+    if options.get("CoreSpecCount", 0) >= cores:
+        yield Violation("options", "CoreSpecCount", want=f"less than the cores of a node ({cores})")
+    if options.get("MemSpecLimit", 0) >= memory_mib:
+        yield Violation("options", "MemSpecLimit", want=f"less than RealMemory ({memory_mib}, in MiB)")
+    restricted = options.get("RestrictedCoresPerGPU", 0)
+    if restricted and not gpus:
+        yield Violation("options", "RestrictedCoresPerGPU", want="nothing, or gpus beside it")
+    elif restricted * gpus > cores:
+        yield Violation("options", "RestrictedCoresPerGPU", want=f"at most the cores for each GPU ({cores // gpus})")
+
+
+def _cores(options: Mapping[str, int], cpus: int) -> int | None:
+    """Cores of a node as slurmctld counts them; None if the numbers do not make its CPUs."""
+    of_a_socket, threads = options.get("CoresPerSocket", 1), options.get("ThreadsPerCore", 1)
+    if "Sockets" not in options:
+        return None if cpus % (of_a_socket * threads) else cpus // threads
+    cores = options["Sockets"] * of_a_socket
+    return cores if cpus in (cores, cores * threads) else None
