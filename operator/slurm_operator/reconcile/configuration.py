@@ -202,12 +202,12 @@ class Configuration:
 
 
 def cut_short(seen: Kubernetes) -> tuple[Findings, frozenset[str]]:
-    """The answer of a `bring` that came to no end: partitions that are to go may be closed already."""
+    """Return what `bring` tells if it came to no end: partitions that are to go may be closed already."""
     going = config.partitions(seen.active_config or {}) - config.partitions(seen.desired_config or {})
     waits = "the new configuration takes longer than a pass may: slurmctld answers slowly"
     changed = seen.desired_config != seen.active_config
-    found = Findings([under_way(Reason.RECONFIGURING, waits)] if changed else [])
-    return found, seen.cluster.closed | going
+    findings = Findings([under_way(Reason.RECONFIGURING, waits)] if changed else [])
+    return findings, seen.cluster.closed | going
 
 
 async def jobs(now: PassContext, listing: JobListing) -> tuple[SlurmJob, ...] | Unknown:

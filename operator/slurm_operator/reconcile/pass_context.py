@@ -1,4 +1,4 @@
-"""One pass: the cluster's slurmrestd, and the state that the pass has seen."""
+"""The record of one pass over a cluster: its clients, and what it has seen."""
 
 from __future__ import annotations
 
