@@ -206,8 +206,8 @@ def cut_short(seen: Kubernetes) -> tuple[Findings, frozenset[str]]:
     going = config.partitions(seen.active_config or {}) - config.partitions(seen.desired_config or {})
     waits = "the new configuration takes longer than a pass may: slurmctld answers slowly"
     changed = seen.desired_config != seen.active_config
-    found = Findings([under_way(Reason.RECONFIGURING, waits)] if changed else [])
-    return found, seen.cluster.closed | going
+    findings = Findings([under_way(Reason.RECONFIGURING, waits)] if changed else [])
+    return findings, seen.cluster.closed | going
 
 
 async def jobs(now: PassContext, listing: JobListing) -> tuple[SlurmJob, ...] | Unknown:
