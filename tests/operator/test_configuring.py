@@ -206,9 +206,7 @@ def test_a_new_cluster_waits_a_minute_for_its_config_dry_run_and_an_old_one_for_
     assert done == ["", "", "copied"]
     clock[0] = 1e6
     seen = dataclasses.replace(SEEN, cluster=dataclasses.replace(CLUSTER, closed=frozenset()), active_config={})
-    found, _ = asyncio.run(
-        configuration.bring(cast(SlurmRest, None), {}, seen, AWAY, AWAY, PassBudget(), declared=True)
-    )
+    found, _ = asyncio.run(configuration.bring(this_pass(None, seen, AWAY), AWAY, declared=True))
     assert [each.reason for each in found] == ["ConfigDryRunPending"]
 
 

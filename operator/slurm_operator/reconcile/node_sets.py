@@ -46,7 +46,7 @@ class ServedSet:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Served:
-    """What a pass has seen and decided about node sets, by name; `problems` are changes of resources that failed."""
+    """The state of node sets in a pass and the decisions about them, by name; `problems` are failed writes."""
 
     nodes: Nodes | Unknown
     sets: Mapping[str, ServedSet]

@@ -1,4 +1,4 @@
-"""Who is asked in a pass, and what it has seen of the cluster."""
+"""The record of one pass over a cluster: its clients, and what it has seen."""
 
 from __future__ import annotations
 
