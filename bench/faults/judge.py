@@ -187,7 +187,7 @@ def shows(look: Kubernetes | Slurm, sign: Sign, target: str) -> bool:
         node = look.nodes.get(target)
         serves = node is not None and not node.states & {"DOWN", "NOT_RESPONDING"}
         return sign is Sign.SLURM_ANSWERS or (sign is Sign.NODE_SERVES and serves)
-    conditions = [each for rows in look.conditions.values() for each in rows.items()]
+    conditions = [row for rows in look.conditions.values() for row in rows.items()]
     match sign:
         case Sign.KUBERNETES_ANSWERS:
             return True

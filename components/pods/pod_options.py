@@ -46,8 +46,8 @@ def _placement(options: PodOptions, own: Mapping[str, str]) -> dict[str, Any]:
         own: Labels of the pods of this kind.
     """
     spread = [
-        {**each.model_dump(by_alias=True, mode="json"), "labelSelector": {"matchLabels": dict(own)}}
-        for each in options.topology_spread_constraints
+        {**constraint.model_dump(by_alias=True, mode="json"), "labelSelector": {"matchLabels": dict(own)}}
+        for constraint in options.topology_spread_constraints
     ]
     fields = {
         "affinity": _affinity(options.affinity, own) if options.affinity else None,
@@ -57,7 +57,8 @@ def _placement(options: PodOptions, own: Mapping[str, str]) -> dict[str, Any]:
         # A node set has these by itself.
         "nodeSelector": getattr(options, "node_selector", None),
         "tolerations": [
-            each.model_dump(by_alias=True, exclude_none=True) for each in getattr(options, "tolerations", [])
+            toleration.model_dump(by_alias=True, exclude_none=True)
+            for toleration in getattr(options, "tolerations", [])
         ],
     }
     return {key: value for key, value in fields.items() if value}

@@ -184,7 +184,7 @@ def _options(config: Config, node_set: NodeSet) -> Iterator[Violation]:
 
 def _features(config: Config, node_set: NodeSet) -> Iterator[Violation]:
     """A node set's name is the feature by which partitions find its nodes."""
-    sets = {each.name for each in config.node_sets}
+    sets = {other.name for other in config.node_sets}
     for index, feature in enumerate(node_set.features or []):
         if feature == node_set.name:
             yield Violation("features", index, want="further ones: each node has the name of its set already")

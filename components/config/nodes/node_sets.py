@@ -263,8 +263,8 @@ class NodeSet(Model):
     @rule
     def _features(self) -> Iterator[Violation]:
         for at, written in (("features", self.features or []), ("featureLabels", self.feature_labels)):
-            for index, each in enumerate(written):
-                if each in written[:index]:
+            for index, feature in enumerate(written):
+                if feature in written[:index]:
                     yield Violation(at, index, want="each of them once")
 
     @rule

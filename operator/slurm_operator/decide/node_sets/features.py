@@ -14,8 +14,8 @@ from slurm_operator.state import K8sNode
 
 def actions(state: NodeSetState) -> list[UpdateNode]:
     """Return the changes of records to make now."""
-    found = [_change(state, each) for each in state.members()]
-    return [each for each in found if each.features is not None or each.weight is not None]
+    changes = [_change(state, worker) for worker in state.members()]
+    return [change for change in changes if change.features is not None or change.weight is not None]
 
 
 def has_its_features(state: NodeSetState, worker: Worker) -> bool:
