@@ -40,6 +40,9 @@ class NodeKey(StrEnum):
     SHARES_CPUS = "sharesCpus"
     NCCL = "nccl"
     PINS_MEMORY = "pinsMemory"
+    RDMA = "rdma"
+    DISABLED_CHECKS = "disabledChecks"
+    UNKNOWN_DRAINS = "unknownDrains"
 
 
 class JailKey(StrEnum):

@@ -14,6 +14,52 @@ class Check(StrEnum):
     GPUS = "gpus"
     KERNEL_LOG = "kernel log"
     USER_NAMESPACES = "user namespaces"
+    WRITABLE = "writable"
+    SUBMOUNTS = "submounts"
+    SHARED_MEMORY = "shared memory"
+    NVME = "nvme"
+    MEMORY_ERRORS = "memory errors"
+    IDLE_MEMORY = "idle memory"
+    HUGEPAGES = "hugepages"
+    CPU_GOVERNOR = "cpu governor"
+    CPU_THROTTLING = "cpu throttling"
+    CPU_STEAL = "cpu steal"
+    MACHINE_CHECKS = "machine checks"
+    HUNG_TASKS = "hung tasks"
+    LEFT_PROCESSES = "left processes"
+    PROCESS_LIMIT = "process limit"
+    CLOCK = "clock"
+    DNS = "dns"
+    CONTROLLER = "controller"
+    NETWORK_STATE = "network state"
+    NETWORK_SPEED = "network speed"
+    NETWORK_ERRORS = "network errors"
+    NETWORK_MTU = "network mtu"
+    LINK_FLAPS = "link flaps"
+    CGROUPS = "cgroups"
+    GPU_DRIVER = "gpu driver"
+    GPU_MEMORY_ERRORS = "gpu memory errors"
+    GPU_ROW_REMAPPING = "gpu row remapping"
+    GPU_RECOVERY = "gpu recovery action"
+    GPU_THROTTLING = "gpu throttling"
+    GPU_CLOCKS = "gpu clocks"
+    GPU_POWER = "gpu power"
+    GPU_TEMPERATURE = "gpu temperature"
+    GPU_PCIE = "gpu pcie"
+    GPU_PERSISTENCE = "gpu persistence"
+    GPU_PROCESSES = "gpu processes"
+    GPU_MIG = "gpu mig"
+    DCGM = "dcgm"
+    NVLINK = "nvlink"
+    NVLINK_ERRORS = "nvlink errors"
+    GPU_FABRIC = "gpu fabric"
+    GRES = "gres"
+    IB_DEVICES = "infiniband devices"
+    IB_STATE = "infiniband state"
+    IB_RATE = "infiniband rate"
+    IB_ERRORS = "infiniband errors"
+    IB_FLAPS = "infiniband flaps"
+    IB_PARTITIONS = "infiniband partitions"
 
 
 # Drains.
@@ -35,7 +81,36 @@ HEALTH: Final = f"{PREFIX}health"
 """Start of the reason of a drain for a failed check: then come a space, the check's name, a colon and the finding."""
 UNFIT: Final = (JAIL, f"{HEALTH} ")
 """Reasons for which a node drains itself. It lifts such drains itself."""
-HARDWARE: Final = tuple(f"{HEALTH} {check}: " for check in (Check.GPUS, Check.KERNEL_LOG, Check.MEMORY, Check.CPUS))
+HARDWARE: Final = tuple(
+    f"{HEALTH} {check}: "
+    for check in (
+        Check.GPUS,
+        Check.KERNEL_LOG,
+        Check.MEMORY,
+        Check.CPUS,
+        Check.NVME,
+        Check.MEMORY_ERRORS,
+        Check.MACHINE_CHECKS,
+        Check.NETWORK_STATE,
+        Check.GPU_DRIVER,
+        Check.GPU_MEMORY_ERRORS,
+        Check.GPU_ROW_REMAPPING,
+        Check.GPU_RECOVERY,
+        Check.GPU_THROTTLING,
+        Check.GPU_TEMPERATURE,
+        Check.GPU_PCIE,
+        Check.GPU_MIG,
+        Check.DCGM,
+        Check.NVLINK,
+        Check.GPU_FABRIC,
+        Check.GRES,
+        Check.IB_DEVICES,
+        Check.IB_STATE,
+        Check.IB_RATE,
+        Check.IB_FLAPS,
+        Check.IB_PARTITIONS,
+    )
+)
 """Health checks whose fault lies in the Kubernetes node. Other checks would find the same on another one."""
 NOT_RESPONDING: Final = "Not responding"
 """Slurm's own reason for a node that went DOWN because it did not respond. No person set it."""

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from components.config.model import Model, setting
-from components.config.nodes.submounts import SYSTEM, is_within, meets
 from components.config.rule import Violation, rule
 from components.config.storage import JailStorage
-from components.config.values.files import AbsolutePath
+from components.config.values.files import SYSTEM, AbsolutePath, is_within, meets
 from components.config.values.images import ImmutableImage, image_revision
 from components.config.values.quantities import Memory, WholeNumber, memory_mib
 from contract import paths, policies

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar, Final
 
 from components.config.model import Model, setting
-from components.config.nodes.submounts import SYSTEM, meets
 from components.config.placement import Affinity, TopologySpread
 from components.config.pods import PodResources, Toleration, sidecar_resources
 from components.config.rule import Violation, named_twice, rule
-from components.config.values.files import AbsolutePath, RelativePath
+from components.config.values.files import SYSTEM, AbsolutePath, RelativePath, meets
 from components.config.values.images import ImmutableImage
 from components.config.values.object_names import LabelKey, LabelValue, ObjectName, SetName
 from components.config.values.quantities import Memory, WholeNumber

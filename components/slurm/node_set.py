@@ -7,6 +7,7 @@ import pulumi
 
 from components.config import Config
 from components.config.nodes.gpus import NVIDIA_PREFIX
+from components.config.nodes.health import Checks, UnknownPolicy
 from components.config.nodes.node_sets import NodeSet as NodeSetConfig
 from components.config.values.quantities import duration_seconds, memory_mib
 from components.config.values.slurm_options import worker_start
@@ -55,6 +56,16 @@ def node_variable(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
         **({NodeKey.SHARES_CPUS: True} if node_set.resources.shares_cpus else {}),
         **({NodeKey.NCCL: node_set.network.nccl_variables} if node_set.network.nccl_variables else {}),
         **({NodeKey.PINS_MEMORY: True} if node_set.network.rdma else {}),
+        **({NodeKey.RDMA: node_set.network.rdma.count} if node_set.network.rdma else {}),
+        **_health_variable(config.health.checks),
+    }
+
+
+def _health_variable(checks: Checks) -> dict[str, Any]:
+    """Part of SLURM_NODE for health checks. Only what is no default is there, so that other nodes keep their pods."""
+    return {
+        **({NodeKey.DISABLED_CHECKS: sorted(checks.disabled)} if checks.disabled else {}),
+        **({NodeKey.UNKNOWN_DRAINS: True} if checks.unknown is UnknownPolicy.DRAIN else {}),
     }
 
 
@@ -90,7 +101,8 @@ def _resources(node_set: NodeSetConfig) -> dict[str, Any]:
     own = node_set.resources
     gpus = {node_set.gpus.resource: str(node_set.gpus.per_node)} if node_set.gpus else {}
     rdma = {node_set.network.rdma.resource: str(node_set.network.rdma.count)} if node_set.network.rdma else {}
-    limits = {"cpu": str(own.cpu), "memory": own.memory, **gpus, **rdma}
+    huge = {f"hugepages-{size}": amount for size, amount in own.hugepages.items()}
+    limits = {"cpu": str(own.cpu), "memory": own.memory, **huge, **gpus, **rdma}
     return {"requests": {**limits, "cpu": own.cpu_request or str(own.cpu)}, "limits": limits}
 
 

@@ -82,7 +82,7 @@ def commands() -> dict[str, list[str]]:
 
 TYPED = [
     "__main__.py", "components", "contract", "devcluster", "operator/slurm_operator", "images/slurm/slurm_node",
-    "images/slurm/jail_commands", "images/database/slurm_database", "health/node_health", "bench",
+    "images/slurm/jail_commands", "images/database/slurm_database", "health/node_health", "health/published", "bench",
     ".ci/preview_comment.py", "docs/draw_jail.py", "tests/operator",
 ]  # fmt: skip
 

@@ -1,17 +1,14 @@
-"""The command node-health: `node-health [--json] [--record]`."""
+"""The command node-health: `node-health [--json] [--context CONTEXT] [--record]`."""
 
-import argparse
 import fcntl
 import sys
 from collections.abc import Sequence
-from functools import partial
 
-from node_health import node, report, time_box
-from node_health.checks import CHECKS
-from node_health.verdict import Result, Verdict, worst
+from node_health import catalogue, node, report
+from node_health.check import Context, Machine
+from node_health.report import Report
+from node_health.verdict import Verdict
 
-SECONDS = 8.0
-"""Time for all checks together. The rest of 10 s is for the start and the output."""
 EXIT = {Verdict.PASS: 0, Verdict.WARNING: 0, Verdict.FAIL: 1, Verdict.UNKNOWN: 3}
 
 EXAMPLES = """
@@ -22,27 +19,43 @@ Exit status: 0 fit, also with a WARNING; 1 a check failed; 3 a check could not b
 """
 
 
-def run() -> list[Result]:
-    """Runs all checks."""
+def run(context: Context | None = None) -> Report:
+    """Runs the checks of this node."""
+    from node_health.run import run as run_checks
+
     declared = node.read()
-    findings = time_box.ask({name: partial(check, declared) for name, check in CHECKS.items()}, SECONDS)
-    return [Result(name, finding) for name, finding in findings.items()]
+    return run_checks(Machine(declared), catalogue.of_node(declared, context))
 
 
-def record() -> int:
-    """Runs all checks for Slurm, one run at a time, since two would report the same."""
+def record(context: Context | None) -> int:
+    """Runs checks for Slurm, one run at a time, since two would report the same."""
     node.FOLDER.mkdir(parents=True, exist_ok=True)
     with node.LOCK.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return 0
-        report.write(run())
+        declared = node.read()
+        found = run(context)
+        if context:
+            refreshed = {check.name for check in catalogue.of_node(declared, Context.PERIODIC)}
+            found = found.after(_before(), refreshed)
+        report.write(found, declared.unknown_drains)
     return 0
+
+
+def _before() -> Report:
+    """Returns the report of the last run. Without one this run's own checks are all that is known."""
+    try:
+        return report.from_json(node.RESULTS.read_text())
+    except (OSError, ValueError, KeyError):
+        return Report()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command. Exit codes: 0 fit, 1 a check failed, 2 wrong arguments, 3 a check could not be made."""
+    import argparse
+
     parser = argparse.ArgumentParser(
         prog="node-health",
         description="Is this node fit for jobs?",
@@ -50,18 +63,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a line for each check")
+    parser.add_argument("--context", type=Context, choices=[*Context], help="make only the checks of this occasion")
     parser.add_argument(
         "--record", action="store_true", help="print nothing, and leave the verdict to the pod's entry, which drains"
     )
     wanted = parser.parse_args(arguments)
     if wanted.record:
-        return record()
-    results = run()
+        return record(wanted.context)
+    found = run(wanted.context)
     if wanted.json:
-        print(report.as_json(results))
+        print(report.as_json(found))
     else:
-        print("\n".join(result.line for result in results))
-    return EXIT[worst(result.finding.verdict for result in results)]
+        print("\n".join(result.line for result in found.results))
+    return EXIT[found.verdict]
 
 
 if __name__ == "__main__":

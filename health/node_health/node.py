@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 from contract import paths, policies
 
@@ -14,6 +15,8 @@ UNFIT = FOLDER / "unfit"
 """File with the reason why the node must take no job. It exists only while a check fails. The prolog reads it."""
 LOCK = FOLDER / "health.lock"
 HANGING = FOLDER / "hanging"
+COUNTERS = FOLDER / "counters"
+"""Folder with counters of earlier runs, for rates."""
 JAIL_BROKEN = Path(paths.JAIL_BROKEN)
 """File with the reason why no job can run in the jail, from the entry's jail probes (native/programs/jail_probe.c)."""
 JAIL_WORKED = Path(paths.JAIL_WORKED)
@@ -29,14 +32,26 @@ class Declared:
         shares_cpus: whether Kubernetes was asked to keep fewer CPUs than Slurm schedules.
         memory_mib: memory that Slurm gives to jobs, in MiB.
         gpus: number of GPUs.
+        rdma: number of RDMA resources of the pod; one may open several adapters.
         least_free_percent: space that must stay free on a file system, in percent of its size.
+        submounts: paths of the jail that are mounts of their own.
+        shm_mib: size of the jail's /dev/shm.
+        controller: slurmctld's host and port.
+        disabled: checks that the administrator switched off.
+        unknown_drains: whether a check that could not look drains the node; else it is noted.
     """
 
     cpus: int = 0
     shares_cpus: bool = False
     memory_mib: int = 0
     gpus: int = 0
+    rdma: int = 0
     least_free_percent: int = policies.LEAST_FREE_PERCENT
+    submounts: tuple[str, ...] = ()
+    shm_mib: int = 0
+    controller: str = ""
+    disabled: tuple[str, ...] = ()
+    unknown_drains: bool = False
 
 
 def write(declared: Declared, file: Path = DECLARED) -> None:
@@ -50,7 +65,9 @@ def read(file: Path = DECLARED) -> Declared:
     Raises:
         OSError: the pod's entry has not written it yet.
     """
-    return Declared(**json.loads(file.read_text()))
+    said: dict[str, Any] = json.loads(file.read_text())
+    lists: dict[str, Any] = {key: tuple(value) for key, value in said.items() if isinstance(value, list)}
+    return Declared(**{**said, **lists})
 
 
 def put(file: Path, text: str) -> None:

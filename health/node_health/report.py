@@ -1,54 +1,137 @@
 """Results of the last run, for the pod's entry, which drains, and for the prolog, which refuses jobs."""
 
-import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from contract import reasons
 from node_health import node
-from node_health.verdict import Finding, Result, Verdict, worst
+from node_health.verdict import Action, Finding, Result, Verdict, worst
 
 ENTRYS_OWN = reasons.Check.JAIL
 """The entry itself drains while this check fails, and sees its recovery before the next run."""
+VERSION = 1
+"""Version of the JSON; docs/health-verdict.schema.json describes it."""
+UNKNOWN = "could not be checked: "
+"""Start of the evidence where the policy drains or notes a check that could not look."""
 
 
-def as_json(results: Sequence[Result]) -> str:
-    """All results with their overall verdict, as one JSON object."""
-    checks = [{"check": result.check, **dataclasses.asdict(result.finding)} for result in results]
-    return json.dumps({"verdict": worst(result.finding.verdict for result in results), "checks": checks})
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The findings of a run.
+
+    Attributes:
+        results: findings, in the order of the catalogue.
+        skipped: checks that do not apply here or are switched off → why.
+        at: when, in seconds since the epoch.
+    """
+
+    results: tuple[Result, ...] = ()
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    at: float = 0.0
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst verdict of all."""
+        return worst(result.finding.verdict for result in self.results)
+
+    def after(self, before: "Report", refreshed: Collection[str]) -> "Report":
+        """Returns this report with what an earlier one says of further checks: a run may make only some.
+
+        Args:
+            before: the earlier report.
+            refreshed: checks that a later run makes again. Others would stay for ever as they were once found.
+        """
+        made = {result.check for result in self.results} | {*self.skipped}
+        kept = [result for result in before.results if result.check in refreshed and result.check not in made]
+        order: dict[str, int] = {name: rank for rank, name in enumerate(reasons.Check)}
+        results = sorted([*kept, *self.results], key=lambda result: order.get(result.check, len(order)))
+        skipped = {check: why for check, why in before.skipped.items() if check in refreshed and check not in made}
+        return Report(tuple(results), {**skipped, **self.skipped}, self.at)
 
 
-def from_json(text: str) -> list[Result]:
-    """Reads what `as_json` wrote."""
-    return [
-        Result(check["check"], Finding(Verdict(check["verdict"]), check["evidence"]))
-        for check in json.loads(text)["checks"]
+def as_json(report: Report) -> str:
+    """The report as one JSON object, as docs/health-verdict.schema.json says."""
+    checks = [
+        {
+            "check": result.check,
+            "verdict": result.finding.verdict,
+            "evidence": result.finding.evidence,
+            "remedy": result.remedy,
+            "action": result.action,
+            "seconds": round(result.seconds, 3),
+        }
+        for result in report.results
     ]
+    skipped = [{"check": check, "why": why} for check, why in report.skipped.items()]
+    return json.dumps(
+        {
+            "version": VERSION,
+            "time": round(report.at, 3),
+            "verdict": report.verdict,
+            "checks": checks,
+            "skipped": skipped,
+        }
+    )
 
 
-def write(results: Sequence[Result], file: Path = node.RESULTS, unfit: Path = node.UNFIT) -> None:
+def from_json(text: str) -> Report:
+    """Reads what `as_json` wrote."""
+    said = json.loads(text)
+    results = tuple(
+        Result(
+            row["check"],
+            Finding(Verdict(row["verdict"]), row["evidence"]),
+            row["remedy"],
+            Action(row["action"]),
+            row["seconds"],
+        )
+        for row in said["checks"]
+    )
+    return Report(results, {row["check"]: row["why"] for row in said["skipped"]}, said["time"])
+
+
+def write(report: Report, unknown_drains: bool = False, file: Path = node.RESULTS, unfit: Path = node.UNFIT) -> None:
     """Writes the results, and the reason if the node must take no job."""
-    why = [f"{cause}: {evidence}" for cause, evidence in drain_causes(results).items() if evidence is not None]
+    causes = drain_causes(report, unknown_drains)
+    why = [f"{cause}: {evidence}" for cause, evidence in causes.items() if evidence is not None]
     if why:
         node.put(unfit, "; ".join(why) + "\n")
     else:
         unfit.unlink(missing_ok=True)
-    node.put(file, as_json(results))
+    node.put(file, as_json(report))
 
 
-def warnings(results: Sequence[Result]) -> Mapping[str, str]:
-    """Warnings, which never drain: check → evidence."""
-    return {result.check: result.finding.evidence for result in results if result.finding.verdict is Verdict.WARNING}
-
-
-def drain_causes(results: Sequence[Result]) -> Mapping[str, str | None]:
-    """Causes of a drain: start of its reason → evidence, or None for a check that passed.
-
-    A check with an unknown result is missing. It neither drains nor lifts a drain.
-    """
-    return {
-        f"{reasons.HEALTH} {result.check}": result.finding.evidence if result.finding.verdict is Verdict.FAIL else None
-        for result in results
-        if result.check != ENTRYS_OWN and result.finding.verdict is not Verdict.UNKNOWN
+def warnings(report: Report, unknown_drains: bool = False) -> Mapping[str, str]:
+    """Evidence that is noted and never drains, by check: of warnings, and of UNKNOWN where the policy notes it."""
+    noted = {
+        result.check: result.finding.evidence for result in report.results if result.finding.verdict is Verdict.WARNING
     }
+    if unknown_drains:
+        return noted
+    return noted | {
+        result.check: f"{UNKNOWN}{result.finding.evidence}"
+        for result in report.results
+        if result.finding.verdict is Verdict.UNKNOWN and result.check != ENTRYS_OWN
+    }
+
+
+def drain_causes(report: Report, unknown_drains: bool = False) -> Mapping[str, str | None]:
+    """Causes of a drain: start of its reason → evidence, or None for a check that passed or is no longer made.
+
+    A check with an unknown result is missing, unless the policy drains for it. It neither drains nor lifts a drain.
+    """
+    causes: dict[str, str | None] = {}
+    for result in report.results:
+        cause, finding = f"{reasons.HEALTH} {result.check}", result.finding
+        match finding.verdict:
+            case Verdict.FAIL:
+                causes[cause] = finding.evidence
+            case Verdict.UNKNOWN if unknown_drains:
+                causes[cause] = f"{UNKNOWN}{finding.evidence}"
+            case Verdict.PASS | Verdict.WARNING:
+                causes[cause] = None
+    causes |= {f"{reasons.HEALTH} {check}": None for check in report.skipped}
+    causes.pop(f"{reasons.HEALTH} {ENTRYS_OWN}", None)
+    return causes

@@ -3,6 +3,8 @@
 Each question has a process of its own, in a session of its own. One that does not answer in time is killed and left
 alone. But a process that waits for storage in the kernel can't be killed. While any process of it lives, the question
 is not asked again, so that they never pile up.
+
+An answer is one line of JSON: check → [verdict or SKIPPED, evidence, action]. Whatever else comes is UNKNOWN.
 """
 
 import json
@@ -10,45 +12,97 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from node_health import node
-from node_health.verdict import Finding, Verdict
+from node_health.check import SECONDS
+from node_health.verdict import Action, Answer, Finding, Skipped, Verdict
 
 HIGHEST_FILE = 256
-Question = Callable[[], Finding]
+LONGEST_EVIDENCE = 1000
+LONGEST_ANSWER = 1 << 20
+"""Bytes. A child that writes more without an end is given up."""
+SKIPPED = "SKIPPED"
+
+Ask = Callable[[], Mapping[str, Answer]]
 
 
-def ask(questions: Mapping[str, Question], seconds: float, hanging: Path = node.HANGING) -> dict[str, Finding]:
-    """Returns the answer to each question, all asked at once.
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Checks that are answered together by one process.
+
+    Attributes:
+        checks: their names; the first one names the question.
+        ask: answers in the child, by the check's name.
+        seconds: how long it may take.
+    """
+
+    checks: tuple[str, ...]
+    ask: Ask
+    seconds: float = SECONDS
+
+    @property
+    def name(self) -> str:
+        """Its name, and that of the file that remembers it while it hangs."""
+        return self.checks[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """An answer, and how many seconds it took."""
+
+    answer: Answer
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class _Child:
+    """A process that was asked, and what it has said so far."""
+
+    question: Question
+    process: int
+    deadline: float
+    said: bytearray = field(default_factory=bytearray)
+
+
+def ask(questions: Sequence[Question], seconds: float = SECONDS, hanging: Path = node.HANGING) -> dict[str, Timed]:
+    """Returns the answer of each check, all asked at once.
 
     Args:
-        questions: by name.
+        questions: what to ask.
         seconds: how long all of them may take together.
         hanging: the folder that remembers which question still hangs.
     """
     hanging.mkdir(parents=True, exist_ok=True)
-    findings: dict[str, Finding] = {}
-    asked: dict[int, tuple[str, int]] = {}
-    for name, question in questions.items():
-        if sentence := still_hanging(hanging / name):
-            findings[name] = Finding(Verdict.UNKNOWN, sentence)
+    begun = time.monotonic()
+    answers: dict[str, Timed] = {}
+    children: dict[int, _Child] = {}
+    hang = {file.name: still_hanging(file) for file in hanging.iterdir()}
+    for question in questions:
+        if sentence := hang.get(question.name):
+            answers.update(_unknown(question, sentence, 0.0))
         else:
-            answers, child = _start(question)
-            asked[answers] = (name, child)
-    deadline = time.monotonic() + seconds
-    while asked and (left := deadline - time.monotonic()) > 0:
-        for answers in select.select(list(asked), [], [], left)[0]:
-            name, child = asked.pop(answers)
-            findings[name] = _answer(answers)
-            os.waitpid(child, 0)
-    for answers, (name, child) in asked.items():
-        os.close(answers)
-        (hanging / name).write_text(f"{child} {time.clock_gettime(time.CLOCK_BOOTTIME):.2f}")
-        _end(child)
-        findings[name] = Finding(Verdict.UNKNOWN, f"no answer within {seconds:g} s")
-    return {name: findings[name] for name in questions}
+            pipe, process = _start(question)
+            children[pipe] = _Child(question, process, begun + min(seconds, question.seconds))
+    while children:
+        now = time.monotonic()
+        for pipe in [pipe for pipe, child in children.items() if child.deadline <= now]:
+            child = children.pop(pipe)
+            _abandon(child, pipe, hanging)
+            limit = min(seconds, child.question.seconds)
+            answers.update(_unknown(child.question, f"no answer within {limit:g} s", now - begun))
+        if not children:
+            break
+        first = min(child.deadline for child in children.values())
+        for pipe in select.select(list(children), [], [], max(0.0, first - now))[0]:
+            if (said := _hear(children[pipe], pipe)) is not None:
+                child = children.pop(pipe)
+                _finish(child, pipe)
+                took = time.monotonic() - begun
+                answers.update({check: Timed(answer, took) for check, answer in _parse(child.question, said).items()})
+    return {check: answers[check] for question in questions for check in question.checks}
 
 
 def still_hanging(file: Path, processes: Path = Path("/proc")) -> str | None:
@@ -76,11 +130,16 @@ def still_hanging(file: Path, processes: Path = Path("/proc")) -> str | None:
     return None
 
 
+def _unknown(question: Question, sentence: str, seconds: float) -> dict[str, Timed]:
+    return {check: Timed(Finding(Verdict.UNKNOWN, sentence), seconds) for check in question.checks}
+
+
 def _start(question: Question) -> tuple[int, int]:
     answers, telling = os.pipe()
     child = os.fork()
     if child:
         os.close(telling)
+        os.set_blocking(answers, False)
         return answers, child
     try:
         os.setsid()
@@ -89,7 +148,35 @@ def _start(question: Question) -> tuple[int, int]:
         os._exit(0)
 
 
-def _end(child: int) -> None:
+def _hear(child: _Child, pipe: int) -> bytes | None:
+    """Reads what came; returns the whole answer once it is complete or can't become so.
+
+    It does not wait for the end of the pipe: a process that the check left behind may hold it for ever.
+    """
+    try:
+        more = os.read(pipe, 1 << 16)
+    except BlockingIOError:
+        return None
+    child.said += more
+    if not more or b"\n" in more or len(child.said) > LONGEST_ANSWER:
+        return bytes(child.said)
+    return None
+
+
+def _finish(child: _Child, pipe: int) -> None:
+    os.close(pipe)
+    _kill(child.process)  # also what the check started and left behind
+    os.waitpid(child.process, os.WNOHANG)
+
+
+def _abandon(child: _Child, pipe: int, hanging: Path) -> None:
+    os.close(pipe)
+    since = time.clock_gettime(time.CLOCK_BOOTTIME)
+    (hanging / child.question.name).write_text(f"{child.process} {since:.2f}")
+    _kill(child.process)
+
+
+def _kill(child: int) -> None:
     try:
         os.killpg(child, signal.SIGKILL)
     except ProcessLookupError:  # It has not called setsid yet.
@@ -105,16 +192,41 @@ def _answer_as_child(question: Question, telling: int) -> None:
     os.closerange(3, telling)
     os.closerange(telling + 1, HIGHEST_FILE)
     try:
-        finding = question()
+        answers = question.ask()
     except Exception as error:  # A check with a defect gives UNKNOWN: never a pass, never a drain.
-        finding = Finding(Verdict.UNKNOWN, f"{type(error).__name__}: {error}")
-    os.write(telling, json.dumps([finding.verdict, finding.evidence[:1000]]).encode())
+        answers = dict.fromkeys(question.checks, Finding(Verdict.UNKNOWN, f"{type(error).__name__}: {error}"))
+    said = json.dumps({check: _as_json(answer) for check, answer in answers.items()}).encode() + b"\n"
+    with os.fdopen(telling, "wb") as pipe:
+        pipe.write(said)
 
 
-def _answer(answers: int) -> Finding:
-    with os.fdopen(answers, "rb") as pipe:
-        said = pipe.read()
-    if not said:
-        return Finding(Verdict.UNKNOWN, "the check's process ended without an answer")
-    verdict, evidence = json.loads(said)
-    return Finding(Verdict(verdict), evidence)
+def _as_json(answer: Answer) -> list[str | None]:
+    if isinstance(answer, Skipped):
+        return [SKIPPED, answer.why[:LONGEST_EVIDENCE], None]
+    return [answer.verdict, answer.evidence[:LONGEST_EVIDENCE], answer.action]
+
+
+def _parse(question: Question, said: bytes) -> dict[str, Answer]:
+    """Returns an answer for each check of the question, whatever its process said."""
+    try:
+        answers = json.loads(said.partition(b"\n")[0])
+        return {check: _answer(answers.get(check)) for check in question.checks}
+    except (ValueError, AttributeError):
+        why = (
+            f"the check's process said no answer: {said[:80]!r}"
+            if said
+            else "the check's process ended without an answer"
+        )
+        return dict.fromkeys(question.checks, Finding(Verdict.UNKNOWN, why))
+
+
+def _answer(said: object) -> Answer:
+    match said:
+        case [str(verdict), str(evidence), None | str() as action]:
+            try:
+                if verdict == SKIPPED:
+                    return Skipped(evidence)
+                return Finding(Verdict(verdict), evidence, Action(action) if action else None)
+            except ValueError:
+                pass
+    return Finding(Verdict.UNKNOWN, f"the check gave no verdict: {str(said)[:80]}")

@@ -7,13 +7,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from node_health.checks import gpus
+from node_health.sources import nvidia_smi as source
 
 
 @pytest.fixture
 def nvidia_smi() -> Path:
     """The driver's own program, or the one that $PULUMI_SLURM_NVIDIA_SMI names."""
-    program = Path(os.environ.get("PULUMI_SLURM_NVIDIA_SMI") or gpus.PROGRAM)
+    program = Path(os.environ.get("PULUMI_SLURM_NVIDIA_SMI") or source.PROGRAM)
     if not os.access(program, os.X_OK):
         pytest.skip(f"there is no {program}: no NVIDIA driver")
     return program

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from node_health.checks import gpus
-from node_health.node import Declared
+from node_health.check import Machine
+from node_health.sources import nvidia_smi as source
 from node_health.verdict import Verdict
 
 
 def test_all_gpus_answer_and_are_free_of_errors(nvidia_smi: Path, device_files: list[Path]) -> None:
-    finding = gpus.judge(gpus.look(nvidia_smi), Declared(gpus=len(device_files)))
+    finding = source.judge(source.ask(Machine(), str(nvidia_smi)), len(device_files))
     assert finding.verdict is Verdict.PASS, finding

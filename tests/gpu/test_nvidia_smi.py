@@ -10,15 +10,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from node_health.checks import gpus
-from node_health.node import Declared
+from node_health.check import Machine
+from node_health.sources import nvidia_smi as source
 from node_health.verdict import Verdict
 
 FAKE = Path(__file__).parents[2] / "devcluster/fakes/nvidia_smi"
 ROW = re.compile(r"(?P<index>\d+), (?P<uuid>GPU-[\w-]+), (?P<errors>\d+|\[N/A\])")
 """Properties that the fake must share with the real one."""
 RECORDED = {
-    "node-health.csv": [f"--query-gpu={','.join(gpus.FIELDS)}", "--format=csv,noheader,nounits"],
+    "node-health.csv": [f"--query-gpu={','.join(source.FIELDS)}", "--format=csv,noheader,nounits"],
     "list.txt": ["-L"],
     "query.txt": ["-q"],
 }
@@ -26,12 +26,12 @@ SECONDS = 60
 
 
 def test_node_health_understands_the_answer(nvidia_smi: Path) -> None:
-    asked = gpus.look(nvidia_smi)
+    asked = source.ask(Machine(), str(nvidia_smi))
     assert asked.code == 0, asked
     rows = asked.printed.splitlines()
     assert all(ROW.fullmatch(row) for row in rows), rows
-    assert gpus.judge(asked, Declared(gpus=len(rows))).verdict in (Verdict.PASS, Verdict.FAIL)
-    more = gpus.judge(asked, Declared(gpus=len(rows) + 1))
+    assert source.judge(asked, len(rows)).verdict in (Verdict.PASS, Verdict.FAIL)
+    more = source.judge(asked, len(rows) + 1)
     assert more.evidence == f"{len(rows)} of {len(rows) + 1} GPUs answer"
 
 

@@ -1,283 +1,185 @@
-"""The verdict of each check: tables of facts in, verdict out."""
+"""Each check on a fake machine: healthy, failing, and with a source that hangs or can't be read."""
 
+from __future__ import annotations
+
+import dataclasses
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from node_health.checks import CHECKS, cpus, gpus, jail, kernel_log, memory, space, user_namespaces
-from node_health.node import Declared
-from node_health.verdict import Finding, Verdict, worst, worst_of
+import yaml
+from node_health import catalogue, run
+from node_health.check import Applies, Check, Context, Machine
+from node_health.checks.kernel import clock
+from node_health.verdict import Finding, Skipped, Verdict
+from slurm_node.pod import paths as entry_paths
 
-PASS, WARNING, UNKNOWN, FAIL = Verdict
-MIB = 1024**2
+from contract import names
+from tests.health.fakes import fake_machine
+from tests.health.fakes.fake_nvml import MODES, FakeNvml
 
-
-def test_unknown_is_worse_than_a_warning_and_nothing_asked_is_unknown() -> None:
-    assert worst([PASS, WARNING, UNKNOWN]) is UNKNOWN
-    assert worst([UNKNOWN, FAIL, PASS]) is FAIL
-    assert worst([]) is UNKNOWN
-    assert worst_of([Finding(PASS, "a"), Finding(FAIL, "b"), Finding(FAIL, "c")]) == Finding(FAIL, "b; c")
-
-
-def test_there_are_seven_checks() -> None:
-    assert list(CHECKS) == ["jail", "space", "memory", "cpus", "gpus", "kernel log", "user namespaces"]
-
-
-@pytest.mark.parametrize(
-    ("probes", "verdict", "evidence"),
-    [
-        (jail.Probes("it is stale", None), FAIL, "it is stale"),
-        (jail.Probes("it is stale", 1.0), FAIL, "it is stale"),
-        (jail.Probes(None, 3.0), PASS, "can be made"),
-        (jail.Probes(None, None), UNKNOWN, "no jail probe is done yet"),
-        (jail.Probes(None, 300.0), UNKNOWN, "the last jail probe was 300 s ago"),
-    ],
-)
-def test_jail(probes: jail.Probes, verdict: Verdict, evidence: str) -> None:
-    found = jail.judge(probes)
-    assert found.verdict is verdict
-    assert evidence in found.evidence
+SCENARIOS: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "fakes" / "scenarios.yaml").read_text())
+CHECKS = {str(check.name): check for check in catalogue.load(*Applies)}
+BAD = [
+    pytest.param(name, row, id=f"{name}-{row['verdict']}-{number}")
+    for name, scenario in SCENARIOS.items()
+    for number, row in enumerate(scenario["bad"])
+]
 
 
-def test_jail_is_read_from_what_the_probes_left(tmp_path: Path) -> None:
-    broken, worked = tmp_path / "broken", tmp_path / "worked"
-    assert jail.look(broken, worked) == jail.Probes(None, None)
-    worked.touch()
-    broken.write_text("why")
-    seen = jail.look(broken, worked)
-    assert seen.broken == "why"
-    assert seen.worked_seconds_ago is not None
+@pytest.fixture(autouse=True)
+def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The clock is kept, and NVML is the fake one."""
+    monkeypatch.setattr(clock, "adjtimex", lambda: clock.Clock(True, 1.0))
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
+    yield
 
 
-ROOMY = space.Room(100 * MIB, 50 * MIB, 1000, 900)
+def answer(machine: Machine, check: Check) -> tuple[str, str, str | None]:
+    """Verdict, evidence and action of one check, made in this process."""
+    given = run.questions(machine, [check])[0].ask
+    try:
+        found = given()[check.name]
+    except Exception as error:  # the child of a time box does the same
+        return "UNKNOWN", f"{type(error).__name__}: {error}", None
+    if isinstance(found, Skipped):
+        return "SKIPPED", found.why, None
+    return found.verdict, found.evidence, found.action or (check.action if found.verdict != "PASS" else None)
 
 
-@pytest.mark.parametrize(
-    ("rooms", "verdict", "evidence"),
-    [
-        ({"/tmp": ROOMY}, PASS, "/tmp has 50 of 100 MiB free"),
-        ({"/tmp": space.Room(100 * MIB, 2 * MIB)}, PASS, "2 of 100"),
-        ({"/tmp": space.Room(100 * MIB, 2 * MIB - 1)}, FAIL, "/tmp has less than 2 percent of its 100 MiB free"),
-        ({"/tmp": space.Room(100 * MIB, 50 * MIB, 1000, 19)}, FAIL, "/tmp has less than 2 percent of its files free"),
-        (
-            {"the jail": space.Room(100 * MIB, 0, shared=True)},
-            WARNING,
-            "the jail has less than 2 percent of its 100 MiB",
-        ),
-        (
-            {"/tmp": ROOMY, "slurmd's spool": space.Room(MIB, 0)},
-            FAIL,
-            "slurmd's spool has less than 2 percent of its 1 MiB",
-        ),
-        # A file system that counts no files, or has no size (a pseudo one).
-        ({"/tmp": space.Room(100 * MIB, 50 * MIB, 0, 0)}, PASS, ""),
-        ({"/tmp": space.Room(0, 0)}, PASS, ""),
-    ],
-)
-def test_space(rooms: dict[str, space.Room], verdict: Verdict, evidence: str) -> None:
-    found = space.judge(rooms, Declared(least_free_percent=2))
-    assert found.verdict is verdict
-    assert evidence in found.evidence
+def scenario_machine(root: Path, row: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """The fake machine of a scenario's row."""
+    declared: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in row.get("declared", {}).items()
+    }
+    files = dict(row.get("files", {}))
+    if "kmsg" in row:
+        micros = int(row.get("at", 1)) * 1_000_000
+        files["/dev/kmsg"] = "".join(f"6,{number},{micros},-;{text}\n" for number, text in enumerate(row["kmsg"]))
+    if "clock" in row:
+        monkeypatch.setattr(clock, "adjtimex", lambda: clock.Clock(*row["clock"]))
+    modes = dict.fromkeys(range(fake_machine.GPUS), row["all"]) if "all" in row else row.get("gpus", {})
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(modes=modes, init=row.get("init", 0)))
+    return fake_machine.build(root, files, dataclasses.replace(fake_machine.DECLARED, **declared))
 
 
-def test_space_is_asked_of_file_systems(tmp_path: Path) -> None:
-    rooms = space.look({"the jail": tmp_path}, {"/tmp": tmp_path})
-    assert rooms["the jail"].shared
-    assert not rooms["/tmp"].shared
-    assert 0 < rooms["/tmp"].free <= rooms["/tmp"].size
+def test_each_check_has_scenarios() -> None:
+    assert sorted(SCENARIOS) == sorted(CHECKS)
+    assert len(CHECKS) >= 30
+    for name, scenario in SCENARIOS.items():
+        verdicts = {row["verdict"] for row in scenario["bad"]}
+        assert ("FAIL" in verdicts) == bool(CHECKS[name].fails), name
+        assert verdicts & {"FAIL", "WARNING"}, name
+        assert "WARNING" not in verdicts or CHECKS[name].warns, name
 
 
-@pytest.mark.parametrize(
-    ("seen", "verdict", "evidence"),
-    [
-        (memory.Memory(64_000, 2048), PASS, "2048 MiB (the pod's limit), 1024 MiB declared"),
-        (memory.Memory(64_000, None), PASS, "the machine's memory"),
-        (memory.Memory(512, 2048), FAIL, "512 MiB (the machine's memory), 1024 MiB declared"),
-        (memory.Memory(64_000, 1023), FAIL, "1023 MiB (the pod's limit)"),
-    ],
-)
-def test_memory(seen: memory.Memory, verdict: Verdict, evidence: str) -> None:
-    found = memory.judge(seen, Declared(memory_mib=1024))
-    assert found.verdict is verdict
-    assert evidence in found.evidence
-
-
-@pytest.mark.parametrize(
-    ("file", "content", "limit"),
-    [
-        ("memory.max", "max\n", None),
-        ("memory.max", f"{100 * MIB}\n", 100),
-        ("memory/memory.limit_in_bytes", f"{100 * MIB}\n", 100),
-        ("other", "", None),
-    ],
-)
-def test_memory_is_read_from_either_version_of_cgroups(
-    tmp_path: Path, file: str, content: str, limit: int | None
+@pytest.mark.parametrize(("name", "row"), BAD)
+def test_a_check_finds_what_is_wrong(
+    name: str, row: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / file).parent.mkdir(exist_ok=True)
-    (tmp_path / file).write_text(content)
-    (tmp_path / "meminfo").write_text("MemTotal:        2048000 kB\nMemFree: 1 kB\n")
-    assert memory.look(tmp_path / "meminfo", tmp_path) == memory.Memory(2000, limit)
+    machine = scenario_machine(tmp_path, row, monkeypatch)
+    if "later" in row or "link_errors" in row:
+        assert answer(machine, CHECKS[name])[0] == "PASS"
+    for path, text in row.get("later", {}).items():
+        fake_machine.put(tmp_path, path, text)
+    if "link_errors" in row:
+        nvml = FakeNvml()
+        nvml.gpus[3]["link_errors"] = row["link_errors"]
+        monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    verdict, evidence, action = answer(machine, CHECKS[name])
+    assert (verdict, row["says"] in evidence) == (row["verdict"], True), evidence
+    assert row.get("action", action) == action
 
 
-@pytest.mark.parametrize(
-    ("seen", "declared", "verdict", "evidence"),
-    [
-        (cpus.Cpus(8, None), Declared(cpus=8), PASS, "8 CPUs (no limit), 8 declared"),
-        (cpus.Cpus(64, 8000), Declared(cpus=8), PASS, "limit 8"),
-        (cpus.Cpus(64, 7999), Declared(cpus=8), PASS, ""),
-        (cpus.Cpus(64, 4000), Declared(cpus=8), FAIL, "64 CPUs (limit 4), 8 declared"),
-        (cpus.Cpus(7, None), Declared(cpus=8), FAIL, "7 CPUs"),
-        (cpus.Cpus(2, 4000), Declared(cpus=4, shares_cpus=True), WARNING, "2 CPUs (limit 4), 4 declared"),
-    ],
-)
-def test_cpus(seen: cpus.Cpus, declared: Declared, verdict: Verdict, evidence: str) -> None:
-    found = cpus.judge(seen, declared)
-    assert found.verdict is verdict
-    assert evidence in found.evidence
+def test_a_healthy_machine_passes_every_check(tmp_path: Path) -> None:
+    machine = fake_machine.build(tmp_path)
+    found = {name: answer(machine, check) for name, check in CHECKS.items()}
+    assert {name: given for name, given in found.items() if given[0] != "PASS"} == {}
 
 
-@pytest.mark.parametrize(
-    ("files", "limit"),
-    [
-        ({"cpu.max": "max 100000\n"}, None),
-        ({"cpu.max": "150000 100000\n"}, 1500),
-        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
-        ({"cpu/cpu.cfs_quota_us": "400000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 4000),
-        ({}, None),
-    ],
-)
-def test_cpus_are_read_from_either_version_of_cgroups(tmp_path: Path, files: dict[str, str], limit: int | None) -> None:
-    for name, content in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(content)
-    seen = cpus.look(tmp_path)
-    assert seen.limit_millis == limit
-    assert seen.allowed > 0
-
-
-TWO = "0, GPU-aa, 0\n1, GPU-bb, 0"
-
-
-@pytest.mark.parametrize(
-    ("asked", "declared", "verdict", "evidence"),
-    [
-        (gpus.Asked(None), 0, PASS, "none declared"),
-        (gpus.Asked(None), 2, UNKNOWN, "2 declared, and the pod has no nvidia-smi"),
-        (gpus.Asked(0, TWO), 2, PASS, "2 GPUs answer, 2 declared; 2 count memory errors (ECC), and had none"),
-        (gpus.Asked(0, TWO), 3, FAIL, "2 of 3 GPUs answer"),
-        (gpus.Asked(0, TWO), 1, WARNING, "2 GPUs answer, 1 declared"),
-        (gpus.Asked(0, "0, GPU-aa, [N/A]"), 1, PASS, "0 count memory errors"),
-        (gpus.Asked(0, "0, GPU-aa, [Not Supported]"), 1, PASS, ""),
-        (gpus.Asked(0, "0, GPU-aa, 0\n1, GPU-bb, 3"), 2, FAIL, "since the driver was loaded: GPU 1 (GPU-bb): 3"),
-        (gpus.Asked(15, "Unable to determine the device handle for GPU0: GPU is lost."), 1, FAIL, "GPU is lost"),
-        (gpus.Asked(9, "NVIDIA-SMI has failed because it couldn't communicate with the driver."), 1, FAIL, "9"),
-        (gpus.Asked(6, "No devices were found"), 1, FAIL, "No devices were found"),
-        (gpus.Asked(2, 'Field "uuuid" is not a valid field to query.'), 1, UNKNOWN, "not a valid field"),
-        (gpus.Asked(12, "couldn't find libnvidia-ml.so"), 1, UNKNOWN, "libnvidia-ml"),
-        (gpus.Asked(0, "surprise"), 1, UNKNOWN, "nvidia-smi printed surprise"),
-        (gpus.Asked(0, ""), 1, FAIL, "0 of 1 GPUs answer"),
-    ],
-)
-def test_gpus(asked: gpus.Asked, declared: int, verdict: Verdict, evidence: str) -> None:
-    found = gpus.judge(asked, Declared(gpus=declared))
-    assert found.verdict is verdict
-    assert evidence in found.evidence
-
-
-def test_gpus_are_asked_of_one_program_and_no_path_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "nvidia-smi"
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert gpus.look(tmp_path / "elsewhere") == gpus.Asked(None)
-    program.write_text('#!/bin/sh\necho "$1 $2" $LD_PRELOAD\nexit 3\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("LD_PRELOAD", "/nowhere.so")
-    fields = "index,uuid,ecc.errors.uncorrected.volatile.total"
-    assert gpus.look(program) == gpus.Asked(3, f"--query-gpu={fields} --format=csv,noheader,nounits")
-
-
-XID = "NVRM: Xid (PCI:0000:3b:00): {}, pid=1, name=train"
-
-
-@pytest.mark.parametrize(
-    ("messages", "verdict", "evidence"),
-    [
-        ("/dev/kmsg: Operation not permitted", UNKNOWN, "can't be read (/dev/kmsg: Operation not permitted)"),
-        (None, PASS, "nobody looks for Xids"),
-        ([], PASS, "0 messages"),
-        (["eth0: link up"], PASS, "1 messages, none of harm"),
-        ([XID.format(79), XID.format(79)], FAIL, "Xid 79 of GPU 0000:3b:00"),
-        ([XID.format(31), XID.format(48)], FAIL, "Xid 48"),
-        ([XID.format(31)], WARNING, "Xid 31 of GPU 0000:3b:00"),
-        (["NVRM: Xid (0000:03:00): 14, Channel 1"], WARNING, "Xid 14"),
-        (["Out of memory: Killed process 7 (a)"] * 2, WARNING, "ran out of memory and killed 2 processes"),
-        (["Memory cgroup out of memory: Killed process 7 (a)"], PASS, ""),
-    ],
-)
-def test_kernel_log(messages: list[str] | str | None, verdict: Verdict, evidence: str) -> None:
-    found = kernel_log.judge(messages)
-    assert found.verdict is verdict
-    assert evidence in found.evidence
-
-
-def test_a_kernel_log_that_cannot_be_read_is_told_and_one_that_is_not_given_is_no_fault(tmp_path: Path) -> None:
-    assert kernel_log.look(tmp_path / "kmsg") is None
-    (tmp_path / "loop").symlink_to("loop")
-    assert kernel_log.look(tmp_path / "loop") == f"{tmp_path}/loop: Too many levels of symbolic links"
-
-
-@pytest.mark.parametrize(
-    ("file", "content", "times"),
-    [
-        ("memory.events.local", "low 0\nhigh 0\nmax 9\noom 2\noom_kill 3\n", 2),
-        ("memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n", 3),
-        ("memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\n", 0),
-        ("other", "", 0),
-    ],
-)
-def test_a_pod_that_ran_out_of_memory_is_a_warning(tmp_path: Path, file: str, content: str, times: int) -> None:
-    (tmp_path / file).parent.mkdir(exist_ok=True)
-    (tmp_path / file).write_text(content)
-    assert kernel_log.out_of_memory(tmp_path) == times
-    found = kernel_log.judge(None, times)
-    assert found.verdict is (WARNING if times else PASS)
-    assert (f"ran out of memory {times} times" in found.evidence) == bool(times)
-
-
-@pytest.mark.parametrize(
-    ("sysctls", "evidence"),
-    [
-        ({"user.max_user_namespaces": 0}, ["sysctl -w user.max_user_namespaces=28633"]),
-        (
-            {"user.max_user_namespaces": 7000, "kernel.unprivileged_userns_clone": 0},
-            ["this machine has kernel.unprivileged_userns_clone=0", "kernel.unprivileged_userns_clone=1"],
-        ),
-        (
-            {"kernel.unprivileged_userns_clone": 1, "kernel.apparmor_restrict_unprivileged_userns": 1},
-            ["kernel.apparmor_restrict_unprivileged_userns=0"],
-        ),
-        ({"user.max_user_namespaces": 7000}, ["no known sysctl forbids it"]),
-    ],
-)
-def test_refused_user_namespaces_are_a_warning_that_names_what_to_change(
-    tmp_path: Path, sysctls: dict[str, int], evidence: list[str]
+def test_a_source_that_hangs_or_cannot_be_read_is_unknown_and_never_a_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in sysctls.items():
-        file = tmp_path / name.replace(".", "/")
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(f"{value}\n")
-    refusing = ("sh", "-c", "echo 'unshare failed: Operation not permitted' >&2; exit 1")
-    attempt = user_namespaces.look(refusing, tmp_path, user=None)
-    assert attempt == user_namespaces.Attempt("unshare failed: Operation not permitted", sysctls)
-    found = user_namespaces.judge(attempt)
-    assert found.verdict is WARNING
-    assert "containers won't start (unshare failed: Operation not permitted)" in found.evidence
-    assert all(words in found.evidence for words in evidence), found.evidence
-    assert found.evidence.count("sysctl -w") == (0 if evidence == ["no known sysctl forbids it"] else 1)
+    """All sources hang at once: each check tells, in the time of one."""
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(hangs=True))
+    checks = [
+        dataclasses.replace(check, look=lambda machine: time.sleep(1000))
+        if SCENARIOS[name]["hangs"] == "look"
+        else check
+        for name, check in CHECKS.items()
+    ]
+    rounds: list[dict[str, str | None]] = [{}]
+    for name in CHECKS:
+        hangs = SCENARIOS[name]["hangs"]
+        if isinstance(hangs, dict):
+            rounds[0] |= hangs
+    # What hangs for one check hides what hangs for another: that one has a machine of its own.
+    alone = {"idle memory": "alone"}
+    machine = fake_machine.build(tmp_path / "all", rounds[0])
+    begun = time.monotonic()
+    report = run.run(machine, [check for check in checks if check.name not in alone], seconds=1.5)
+    assert time.monotonic() - begun < 10
+    assert {
+        result.check: result.finding for result in report.results if result.finding.verdict is not Verdict.UNKNOWN
+    } == {}
+    assert report.skipped == {}
+    for name in alone:
+        machine = fake_machine.build(tmp_path / "one", SCENARIOS[name]["hangs"])
+        found = run.run(machine, [CHECKS[name]], seconds=0.5).results[0].finding
+        assert found == Finding(Verdict.UNKNOWN, "no answer within 0.5 s")
 
 
-def test_user_namespaces_that_work_pass_and_an_attempt_without_an_answer_is_refused(tmp_path: Path) -> None:
-    assert user_namespaces.judge(user_namespaces.look(("true",), user=None)).verdict is PASS
-    assert user_namespaces.look(("sleep", "60"), user=None, seconds=0.1).refused == "no answer within 0.1 s"
-    missing = user_namespaces.look((str(tmp_path / "unshare"),), user=None)
-    assert missing.refused is not None
-    assert "No such file" in missing.refused
+def test_the_first_checks_keep_their_places_and_names() -> None:
+    """Drains of a running cluster name them, and the first cause becomes the reason."""
+    first = ["jail", "space", "memory", "cpus", "gpus", "kernel log", "user namespaces"]
+    assert list(CHECKS)[:7] == first
+
+
+def test_names_are_no_paths_and_end_at_a_reasons_colon() -> None:
+    assert [name for name in CHECKS if ":" in name or "/" in name] == []
+
+
+def test_a_node_without_gpus_or_adapters_loads_no_check_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_machine = {check.name for check in catalogue.of_node(fake_machine.DECLARED)}
+    plain = catalogue.of_node(dataclasses.replace(fake_machine.DECLARED, gpus=0, rdma=0))
+    assert {check.name for check in plain} == {
+        check.name for check in CHECKS.values() if check.applies is Applies.NODES
+    }
+    assert of_machine == {check.name for check in CHECKS.values()}
+    assert len(plain) >= 25
+
+
+@pytest.mark.parametrize("applies", Applies)
+def test_a_check_is_listed_where_it_applies(applies: Applies) -> None:
+    assert {check.applies for check in catalogue.load(applies)} == {applies}
+
+
+def test_a_prolog_asks_only_files_and_no_program() -> None:
+    prolog = [check for check in CHECKS.values() if Context.PROLOG in check.contexts]
+    assert {str(check.name) for check in prolog} == {
+        "jail", "memory", "cpus", "network state", "gres", "infiniband devices", "infiniband state",
+    }  # fmt: skip
+
+
+def test_gres_conf_is_read_where_the_entry_fetches_it() -> None:
+    from node_health.checks.slurm import gres
+
+    assert Path(gres.CONF) == entry_paths.FETCHED / names.GRES_CONF
+
+
+def test_every_mode_of_the_fake_gpu_is_a_scenario() -> None:
+    used = {mode for scenario in SCENARIOS.values() for row in scenario["bad"] for mode in row.get("gpus", {}).values()}
+    used |= {row["all"] for scenario in SCENARIOS.values() for row in scenario["bad"] if "all" in row}
+    assert used | {"healthy"} == set(MODES)
+
+
+def test_the_fake_has_every_name_of_nvml_that_is_called() -> None:
+    import re
+
+    from node_health.sources import nvml
+
+    called = set(re.findall(r"library\.(\w+)", Path(nvml.__file__).read_text()))
+    assert [name for name in called if not hasattr(FakeNvml(), name)] == []

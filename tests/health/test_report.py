@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from node_health import __main__ as command
 from node_health import node, report
-from node_health.verdict import Finding, Result, Verdict
+from node_health.report import Report
+from node_health.verdict import Action, Finding, Result, Verdict
 from slurm_node.conditions.health_watch import HealthWatch
 
 PASSED = Result("memory", Finding(Verdict.PASS, "enough"))
@@ -17,8 +18,12 @@ FULL = Result("space", Finding(Verdict.FAIL, "/tmp is full"))
 JAIL = Result("jail", Finding(Verdict.FAIL, "it is stale"))
 
 
+def report_of(*results: Result, **skipped: str) -> Report:
+    return Report(results, skipped, 12.5)
+
+
 def test_only_what_is_known_speaks_for_or_against_the_node() -> None:
-    assert report.drain_causes([PASSED, WARNED, UNKNOWN, FULL]) == {
+    assert report.drain_causes(report_of(PASSED, WARNED, UNKNOWN, FULL)) == {
         "pulumi-slurm:health memory": None,
         "pulumi-slurm:health cpus": None,
         "pulumi-slurm:health space": "/tmp is full",
@@ -26,11 +31,12 @@ def test_only_what_is_known_speaks_for_or_against_the_node() -> None:
 
 
 def test_the_entry_drains_for_the_jail_by_itself() -> None:
-    assert report.drain_causes([JAIL]) == {}
+    assert report.drain_causes(report_of(JAIL)) == {}
 
 
 def test_results_survive_being_written_down() -> None:
-    results = [PASSED, UNKNOWN, FULL]
+    mended = Result("nvme", Finding(Verdict.FAIL, "nvme0 is dead"), "replace it", Action.RESTART_BM, 0.25)
+    results = report_of(PASSED, UNKNOWN, FULL, mended, dns="switched off")
     text = report.as_json(results)
     assert report.from_json(text) == results
     assert json.loads(text)["verdict"] == "FAIL"
@@ -38,20 +44,20 @@ def test_results_survive_being_written_down() -> None:
 
 def test_the_prolog_refuses_while_a_check_fails_and_no_longer(tmp_path: Path) -> None:
     results, unfit = tmp_path / "results", tmp_path / "unfit"
-    report.write([PASSED, FULL, JAIL], results, unfit)
+    report.write(report_of(PASSED, FULL, JAIL), file=results, unfit=unfit)
     assert unfit.read_text() == "pulumi-slurm:health space: /tmp is full\n"
-    report.write([PASSED, UNKNOWN, JAIL], results, unfit)
+    report.write(report_of(PASSED, UNKNOWN, JAIL), file=results, unfit=unfit)
     assert not unfit.exists()
 
 
 def test_the_entry_forgets_the_results_of_a_container_before_and_reads_new_ones(tmp_path: Path) -> None:
     results, unfit = tmp_path / "results", tmp_path / "unfit"
-    report.write([FULL], results, unfit)
+    report.write(report_of(FULL), file=results, unfit=unfit)
     watch = HealthWatch(results, unfit)
     watch.tick()
     assert (watch.causes, watch.warnings) == ({}, None)
     assert not unfit.exists()
-    report.write([FULL, WARNED], results, unfit)
+    report.write(report_of(FULL, WARNED), file=results, unfit=unfit)
     watch.tick()
     assert watch.causes == {"pulumi-slurm:health space": "/tmp is full", "pulumi-slurm:health cpus": None}
     assert watch.warnings == {"cpus": "shared"}
@@ -60,7 +66,7 @@ def test_the_entry_forgets_the_results_of_a_container_before_and_reads_new_ones(
 @pytest.fixture
 def checked(monkeypatch: pytest.MonkeyPatch):
     def set_results(*results: Result) -> None:
-        monkeypatch.setattr(command, "run", lambda: list(results))
+        monkeypatch.setattr(command, "run", lambda context=None: report_of(*results))
 
     return set_results
 
@@ -83,12 +89,14 @@ def test_for_slurm_the_command_says_nothing_and_leaves_the_verdict(
 ) -> None:
     for name in ("FOLDER", "LOCK", "RESULTS", "UNFIT"):
         monkeypatch.setattr(node, name, tmp_path if name == "FOLDER" else tmp_path / name)
+    node.write(node.Declared(), tmp_path / "declared")
+    monkeypatch.setattr(node, "read", lambda: node.Declared(unknown_drains=True))
     written = []
-    monkeypatch.setattr(report, "write", written.append)
+    monkeypatch.setattr(report, "write", lambda *given: written.append(given))
     checked(FULL)
     assert command.main(["--record"]) == 0
     assert capsys.readouterr().out == ""
-    assert written == [[FULL]]
+    assert written == [(report_of(FULL), True)]
     # A second one beside it would find the same.
     with node.LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -97,6 +105,45 @@ def test_for_slurm_the_command_says_nothing_and_leaves_the_verdict(
 
 
 def test_declared_facts_survive_being_written_down(tmp_path: Path) -> None:
-    declared = node.Declared(cpus=8, shares_cpus=True, memory_mib=100, gpus=2, least_free_percent=3)
+    declared = node.Declared(
+        cpus=8, shares_cpus=True, memory_mib=100, gpus=2, least_free_percent=3, submounts=("/a", "/b"),
+        disabled=("clock",), unknown_drains=True,
+    )  # fmt: skip
     node.write(declared, tmp_path / "declared.json")
     assert node.read(tmp_path / "declared.json") == declared
+
+
+def test_policy_decides_whether_a_check_that_could_not_look_drains_or_is_noted() -> None:
+    found = report_of(PASSED, WARNED, UNKNOWN, Result("jail", Finding(Verdict.UNKNOWN, "no probe yet")))
+    told = "could not be checked: no /dev/kmsg"
+    assert report.warnings(found) == {"cpus": "shared", "kernel log": told}
+    assert report.warnings(found, unknown_drains=True) == {"cpus": "shared"}
+    assert report.drain_causes(found, unknown_drains=True)["pulumi-slurm:health kernel log"] == told
+    assert "pulumi-slurm:health kernel log" not in report.drain_causes(found)
+    assert "pulumi-slurm:health jail" not in report.drain_causes(found, unknown_drains=True)
+
+
+def test_a_check_that_is_switched_off_lifts_its_drain() -> None:
+    assert report.drain_causes(report_of(nvme="switched off")) == {"pulumi-slurm:health nvme": None}
+
+
+def test_a_run_of_some_checks_keeps_what_is_known_of_the_others() -> None:
+    before = report_of(WARNED, FULL, dns="no controller")
+    mended = Result("space", Finding(Verdict.PASS, "room"))
+    known = ("cpus", "space", "dns", "memory")
+    after = report_of(mended, cpus="switched off").after(before, known)
+    assert after.results == (mended,)
+    assert after.skipped == {"dns": "no controller", "cpus": "switched off"}
+    assert report_of(WARNED).after(report_of(FULL), known).results == (FULL, WARNED)
+    assert report_of(WARNED).after(report_of(FULL), ()).results == (WARNED,), "nobody would look at it again"
+
+
+def test_the_entry_drains_and_notes_by_the_policy(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    for drains in (False, True):
+        watch = HealthWatch(results, tmp_path / "unfit", unknown_drains=drains)
+        report.write(report_of(UNKNOWN), drains, results, tmp_path / "unfit")
+        watch.tick()
+        assert bool(watch.causes) is drains
+        assert bool(watch.warnings) is not drains
+        assert (tmp_path / "unfit").exists() is drains

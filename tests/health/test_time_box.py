@@ -1,19 +1,27 @@
 """A question without an answer ends at its deadline, and is not asked again while its process hangs."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from node_health import time_box
-from node_health.verdict import Finding, Verdict
+from node_health.time_box import Question
+from node_health.verdict import Action, Answer, Finding, Skipped, Verdict
 
 MUTE = Path(__file__).parents[1] / "native/mute_file_system.py"
 WELL = Finding(Verdict.PASS, "well")
+
+
+def ask(questions: Mapping[str, Callable[[], Answer]], seconds: float, hanging: Path) -> dict[str, Answer]:
+    """Asks a question for each check."""
+    each = [Question((name,), lambda name=name, look=look: {name: look()}) for name, look in questions.items()]  # type: ignore[misc]
+    return {name: timed.answer for name, timed in time_box.ask(each, seconds, hanging).items()}
 
 
 def test_answers_come_in_the_order_of_the_questions(tmp_path: Path) -> None:
@@ -21,7 +29,7 @@ def test_answers_come_in_the_order_of_the_questions(tmp_path: Path) -> None:
         time.sleep(0.1)
         return Finding(Verdict.FAIL, "slow")
 
-    answers = time_box.ask({"a": slow, "b": lambda: WELL}, 60, tmp_path)
+    answers = ask({"a": slow, "b": lambda: WELL}, 60, tmp_path)
     assert list(answers.items()) == [("a", Finding(Verdict.FAIL, "slow")), ("b", WELL)]
 
 
@@ -33,7 +41,7 @@ def test_a_question_that_fails_by_itself_is_unknown(tmp_path: Path) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
         return WELL
 
-    answers = time_box.ask({"raises": raises, "dies": dies, "other": lambda: WELL}, 60, tmp_path)
+    answers = ask({"raises": raises, "dies": dies, "other": lambda: WELL}, 60, tmp_path)
     assert answers["raises"] == Finding(Verdict.UNKNOWN, "ValueError: surprise")
     assert answers["dies"] == Finding(Verdict.UNKNOWN, "the check's process ended without an answer")
     assert answers["other"] == WELL
@@ -49,7 +57,7 @@ def test_all_of_a_question_ends_with_its_time(tmp_path: Path) -> None:
         child.wait()
         return WELL
 
-    answers = time_box.ask({"q": waits_for_a_program, "other": lambda: WELL}, 2, tmp_path / "hanging")
+    answers = ask({"q": waits_for_a_program, "other": lambda: WELL}, 2, tmp_path / "hanging")
     assert answers == {"q": Finding(Verdict.UNKNOWN, "no answer within 2 s"), "other": WELL}
     process = Path("/proc") / program.read_text()
 
@@ -61,7 +69,7 @@ def test_all_of_a_question_ends_with_its_time(tmp_path: Path) -> None:
 
     wait_until(has_ended)
     wait_until(lambda: time_box.still_hanging(tmp_path / "hanging/q") is None)
-    assert time_box.ask({"q": lambda: WELL}, 60, tmp_path / "hanging") == {"q": WELL}
+    assert ask({"q": lambda: WELL}, 60, tmp_path / "hanging") == {"q": WELL}
 
 
 def test_a_lock_of_the_asker_is_not_held_by_what_hangs(tmp_path: Path) -> None:
@@ -71,7 +79,7 @@ def test_a_lock_of_the_asker_is_not_held_by_what_hangs(tmp_path: Path) -> None:
         files = [each for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
         return Finding(Verdict.PASS, " ".join(str(each.readlink()) for each in files))
 
-    assert str(tmp_path / "lock") not in time_box.ask({"q": files}, 60, tmp_path)["q"].evidence
+    assert str(tmp_path / "lock") not in str(ask({"q": files}, 60, tmp_path)["q"])
     held.close()
 
 
@@ -108,7 +116,7 @@ def test_hanging_storage_holds_up_nothing_and_is_asked_once(
         return WELL
 
     questions = {"storage": look, "other": lambda: WELL}
-    first = time_box.ask(questions, 2, hanging)
+    first = ask(questions, 2, hanging)
     assert first == {"storage": Finding(Verdict.UNKNOWN, "no answer within 2 s"), "other": WELL}
     assert asked.read_text() == "x"
     server.kill()
@@ -121,12 +129,13 @@ def test_what_can_not_be_ended_is_not_asked_again(tmp_path: Path) -> None:
     try:
         since = time.clock_gettime(time.CLOCK_BOOTTIME)
         (tmp_path / "q").write_text(f"{asleep.pid} {since + 1:.2f}")
-        found = time_box.ask({"q": lambda: WELL}, 60, tmp_path)["q"]
+        found = ask({"q": lambda: WELL}, 60, tmp_path)["q"]
+        assert isinstance(found, Finding)
         assert found.verdict is Verdict.UNKNOWN
         assert "can't be ended: not asked again" in found.evidence
         # Another process that got the number later is none of ours.
         (tmp_path / "q").write_text(f"{asleep.pid} {since - 3600:.2f}")
-        assert time_box.ask({"q": lambda: WELL}, 60, tmp_path) == {"q": WELL}
+        assert ask({"q": lambda: WELL}, 60, tmp_path) == {"q": WELL}
     finally:
         asleep.kill()
         asleep.wait()
@@ -137,3 +146,98 @@ def wait_until(condition) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def answer_of(say: Callable[[], Mapping[str, Answer]], tmp_path: Path, seconds: float = 60) -> dict[str, Answer]:
+    """Answers of one question about two checks."""
+    timed = time_box.ask([Question(("a", "b"), say)], seconds, tmp_path)
+    return {name: each.answer for name, each in timed.items()}
+
+
+def test_checks_that_share_a_source_are_answered_together(tmp_path: Path) -> None:
+    said: dict[str, Answer] = {"a": Finding(Verdict.FAIL, "bad", Action.RESET_GPU), "b": Skipped("none here")}
+    assert answer_of(lambda: said, tmp_path) == said
+
+
+def test_a_check_without_an_answer_of_its_own_is_unknown(tmp_path: Path) -> None:
+    assert answer_of(lambda: {"a": WELL}, tmp_path) == {
+        "a": WELL, "b": Finding(Verdict.UNKNOWN, "the check gave no verdict: None"),
+    }  # fmt: skip
+
+
+def own_pipe() -> int:
+    """The pipe into which a check's process answers: the only one that it has."""
+    for file in [*Path("/proc/self/fd").iterdir()]:
+        with contextlib.suppress(OSError):  # the folder's own number
+            if str(file.readlink()).startswith("pipe:"):
+                return int(file.name)
+    raise AssertionError("no pipe")
+
+
+def written(text: bytes) -> Callable[[], Mapping[str, Answer]]:
+    """A check that writes into its own pipe, whose number it finds, and leaves."""
+
+    def say() -> Mapping[str, Answer]:
+        os.write(own_pipe(), text)
+        os._exit(0)
+
+    return say
+
+
+@pytest.mark.parametrize(
+    ("text", "evidence"),
+    [
+        (b"garbage\n", "the check's process said no answer: b'garbage\\n'"),
+        (b'["PASS"]\n', "the check's process said no answer"),
+        (b'{"a": "PASS", "b": ["PASS"]}\n', "the check gave no verdict"),
+        (b'{"a": ["GOOD", "x", null], "b": ["PASS", "x", "DANCE"]}\n', "the check gave no verdict"),
+        (b'{"a": ["PASS", "x", null]', "the check's process said no answer"),
+    ],
+)
+def test_garbage_is_unknown_and_never_a_pass(text: bytes, evidence: str, tmp_path: Path) -> None:
+    for answer in answer_of(written(text), tmp_path).values():
+        assert isinstance(answer, Finding)
+        assert answer.verdict is Verdict.UNKNOWN
+        assert evidence in answer.evidence
+
+
+def test_a_process_that_a_check_leaves_behind_delays_nothing_and_ends(tmp_path: Path) -> None:
+    """It holds the pipe, which never comes to its end."""
+    left = tmp_path / "left"
+
+    def forks() -> Mapping[str, Answer]:
+        child = os.fork()
+        if not child:
+            time.sleep(1000)
+        left.write_text(str(child))
+        return {"a": WELL, "b": WELL}
+
+    begun = time.monotonic()
+    assert answer_of(forks, tmp_path / "hanging") == {"a": WELL, "b": WELL}
+    assert time.monotonic() - begun < 30
+    stat = Path("/proc") / left.read_text() / "stat"
+    wait_until(lambda: not stat.exists() or ") Z" in stat.read_text())
+
+
+def test_a_check_that_fills_its_pipe_is_given_up(tmp_path: Path) -> None:
+    def fills() -> Mapping[str, Answer]:
+        pipe = own_pipe()
+        while True:
+            os.write(pipe, b"x" * 65536)
+
+    for answer in answer_of(fills, tmp_path).values():
+        assert isinstance(answer, Finding)
+        assert answer.verdict is Verdict.UNKNOWN
+        assert len(answer.evidence) < 200
+
+
+def test_a_question_has_a_time_of_its_own(tmp_path: Path) -> None:
+    def never() -> Mapping[str, Answer]:
+        time.sleep(1000)
+        return {}
+
+    quick = Question(("quick",), lambda: {"quick": WELL})
+    slow = Question(("slow",), never, seconds=0.2)
+    found = time_box.ask([quick, slow], 60, tmp_path)
+    assert found["quick"].answer == WELL
+    assert found["slow"].answer == Finding(Verdict.UNKNOWN, "no answer within 0.2 s")

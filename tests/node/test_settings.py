@@ -1,8 +1,10 @@
 import json
 
 import pytest
+from node_health.node import Declared
 from slurm_node.pod import settings
 from slurm_node.pod.log import NodeError
+from slurm_node.roles import worker
 
 NODE = {"controller": "c:6817", "nodeSet": "cpu", "cpus": 2, "memoryMib": 2048, "gres": None, "weight": 100}
 
@@ -45,3 +47,15 @@ def test_a_variable_that_is_no_object_is_named(text: str) -> None:
         settings.read_jail({"SLURM_JAIL": text})
     with pytest.raises(NodeError, match="SLURM_JAIL"):
         settings.read_jail({})
+
+
+def test_a_worker_declares_to_its_health_checks_what_the_program_said() -> None:
+    said = node(rdma=2, disabledChecks=["clock"], unknownDrains=True, gres="gpu:h100:8")
+    jail = settings.read_jail(
+        {"SLURM_JAIL": json.dumps({"revision": "r", "tmpMib": 64, "shmMib": 96, "submounts": [{"path": "/scratch"}]})}
+    )
+    assert worker.declared(said, jail) == Declared(
+        cpus=2, memory_mib=2048, gpus=8, rdma=2, submounts=("/scratch",), shm_mib=96, controller="c:6817",
+        disabled=("clock",), unknown_drains=True,
+    )  # fmt: skip
+    assert worker.declared(node(), jail).disabled == ()

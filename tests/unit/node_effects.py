@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from components import slurm_cluster
 from components.config import Config
-from tests.unit.declared import Effect, has, variable
+from tests.unit.declared import Effect, has, requests, variable
 
 
 def options(config: Config) -> Any:
@@ -21,6 +21,7 @@ def resource(config: Config) -> Any:
 
 EFFECTS: Final[list[Effect]] = [
     ("nodeSets.0.features", ["avx512", "bigmem"], lambda c: resource(c).get("features"), ["avx512", "bigmem"]),
+    ("nodeSets.0.resources.hugepages", {"2Mi": "64Mi"}, requests("StatefulSet", "cpu", "hugepages-2Mi"), "64Mi"),
     ("nodeSets.0.features", [], lambda c: resource(c).get("features"), []),
     ("nodeSets.0.featureLabels", ["zone"], lambda c: resource(c).get("featureLabels"), ["zone"]),
     ("nodeSets.0.options", {"MemSpecLimit": 64}, options, {"MemSpecLimit": 64}),

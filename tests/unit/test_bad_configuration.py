@@ -89,6 +89,8 @@ BAD: list[tuple[str, Any, str]] = [
             ("features", ["a&b"], "features[0]: got 'a&b'; want a feature of Slurm"),
             ("features", ["a", "a"], "features[1]: got 'a'; want each of them once"),
             ("features", ["cpu"], "features[0]: got 'cpu'; want further ones: each node has the name of its set"),
+            ("resources.hugepages", {"3Mi": "6Mi"}, "resources.hugepages.3Mi: got '3Mi'; want the size of a huge page"),
+            ("resources.hugepages", {"2Mi": "3Mi"}, "resources.hugepages.2Mi: got '3Mi'; want a multiple of 2Mi"),
             ("featureLabels", ["a/b/c"], "featureLabels[0]: got 'a/b/c'; want a Kubernetes label key"),
             ("options", {"Comment": 1}, "options.Comment: got 'Comment'; want a key of a node that Slurm 26.05 knows"),
             (
@@ -506,6 +508,14 @@ BAD: list[tuple[str, Any, str]] = [
     ("health.interval", 30, "pulumi-slurm:health.interval: got 30; want"),
     ("health.nodeStates", ["NONDRAINED_IDLE"], "want one of 'ANY', 'IDLE', 'MIXED', 'ALLOC' or 'CYCLE'"),
     ("health.nodeStates", [], "pulumi-slurm:health.nodeStates: got []; want at least 1 of them"),
+    ("health.checks.disabled", ["dance"], "pulumi-slurm:health.checks.disabled[0]: got 'dance'; want one of 'jail', "),
+    (
+        "health.checks.disabled",
+        ["clock", "jail"],
+        "pulumi-slurm:health.checks.disabled[1]: got 'jail'; want another check: without the jail no job runs",
+    ),
+    ("health.checks.disabled", ["clock", "clock"], "health.checks.disabled[1]: got 'clock'; want each check once"),
+    ("health.checks.unknown", "pass", "pulumi-slurm:health.checks.unknown: got 'pass'; want one of 'note' or 'drain'"),
     ("health.leastFreePercent", 80, "pulumi-slurm:health.leastFreePercent: got 80; want 50 or less"),
     (
         "slurm.privateData",

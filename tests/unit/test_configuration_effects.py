@@ -273,6 +273,8 @@ EFFECTS: list[Effect] = [
     ("health.interval", "2m", has("HealthCheckInterval=120"), True),
     ("health.nodeStates", ["IDLE"], has("HealthCheckNodeState=IDLE"), True),
     ("health.leastFreePercent", 7, worker("leastFreePercent"), 7),
+    ("health.checks.disabled", ["nvme", "clock"], worker("disabledChecks"), ["clock", "nvme"]),
+    ("health.checks.unknown", "drain", worker("unknownDrains"), True),
     ("slurm.cgroupPlugin", "disabled", lambda c: slurm_conf.cgroup_conf(c), "CgroupPlugin=disabled\n"),
     ("slurm.constrainCores", True, lambda c: slurm_conf.cgroup_conf(c).splitlines()[-1], "ConstrainCores=yes"),
     ("slurm.files", {"topology.yaml": "- x\n"}, lambda c: slurm_conf.files(c)["topology.yaml"], "- x\n"),

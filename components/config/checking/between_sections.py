@@ -13,10 +13,11 @@ from components.config.addons.mode import AddonMode
 from components.config.addons.network_operator import NEEDS_OPERATOR
 from components.config.model import NotParsedError
 from components.config.nodes.node_sets import NodeSet
-from components.config.nodes.submounts import Submount, is_within, meets
+from components.config.nodes.submounts import Submount
 from components.config.pod_options import PodOptions
 from components.config.program import Config, OperatorMode
 from components.config.rule import Violation, named_twice
+from components.config.values.files import is_within, meets
 from contract import names
 
 _OWN_CLAIMS: Final = (names.JAIL, names.CONTROLLER_STATE, names.DATABASE)

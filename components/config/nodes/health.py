@@ -1,14 +1,17 @@
 """Configuration of the health checks of nodes."""
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Final
 
 from pydantic import AfterValidator
 
 from components.config.model import Model, setting
+from components.config.rule import Violation, rule
 from components.config.values.quantities import Duration, WholeNumber, duration_seconds
 from components.config.values.validation import wrong
 from contract import policies
+from contract.reasons import Check
 
 HEALTH_SECONDS: Final = 12
 """Time after which Slurm ends a check (HealthCheckTimeout). node-health itself takes at most 10 s."""
@@ -33,6 +36,32 @@ def _longer_than_a_check(value: str) -> str:
     return value
 
 
+class UnknownPolicy(StrEnum):
+    """Meaning of a check that could not look for its node."""
+
+    NOTE = "note"
+    DRAIN = "drain"
+
+
+class Checks(Model):
+    """Policy for single checks; docs/health.md lists them."""
+
+    disabled: list[Check] = setting("Checks that are not made. A drain that one of them made is lifted.", factory=list)
+    unknown: UnknownPolicy = setting(
+        "What becomes of a node when a check could not look, as without an answer of the driver: note writes it to the "
+        "node's Extra, drain drains the node until the check can look again.",
+        default=UnknownPolicy.NOTE,
+    )
+
+    @rule
+    def _disabled(self) -> Iterator[Violation]:
+        for index, check in enumerate(self.disabled):
+            if check is Check.JAIL:
+                yield Violation("disabled", index, want="another check: without the jail no job runs")
+            elif check in self.disabled[:index]:
+                yield Violation("disabled", index, want="each check once")
+
+
 class Health(Model):
     """Health checks of nodes; see docs/health.md."""
 
@@ -55,6 +84,8 @@ class Health(Model):
         ge=0,
         le=50,
     )
+
+    checks: Checks = setting("Which checks are made, and what UNKNOWN means.", factory=Checks)
 
     @property
     def interval_seconds(self) -> int:

@@ -31,7 +31,7 @@ def line_violations(options: Mapping[str, int], cpus: int, memory_mib: int, gpus
         return
     if options.get("CoreSpecCount", 0) >= cores:
         yield Violation("options", "CoreSpecCount", want=f"less than the cores of a node ({cores})")
-    if options.get("MemSpecLimit", 0) >= memory_mib:
+    if "MemSpecLimit" in options and options["MemSpecLimit"] >= memory_mib:
         yield Violation("options", "MemSpecLimit", want=f"less than RealMemory ({memory_mib}, in MiB)")
     restricted = options.get("RestrictedCoresPerGPU", 0)
     if restricted and not gpus:

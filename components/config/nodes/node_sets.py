@@ -21,6 +21,7 @@ from components.config.values.quantities import (
     Cpu,
     Duration,
     Memory,
+    PageSize,
     WholeNumber,
     WindowStart,
     cpu_millis,
@@ -55,6 +56,12 @@ class NodeResources(Model):
         unit="Kubernetes quantity",
         default=None,
     )
+    hugepages: dict[PageSize, Memory] = setting(
+        "Huge pages for jobs, by their size, such as 2Mi: 8Gi. They come beside memory, and Slurm does not divide them "
+        "among jobs.",
+        unit="Kubernetes quantity",
+        factory=dict,
+    )
     processes: WholeNumber = setting(
         "Processes and threads that all jobs of a node may have together, on cgroup v2; one job may have half of them. "
         "Keep it below the kubelet's podPidsLimit, so that the pod's own programs start whatever jobs do.",
@@ -71,6 +78,12 @@ class NodeResources(Model):
     def pod_memory_mib(self) -> int:
         """Memory for jobs and submounts, in MiB."""
         return (memory_bytes(self.memory) - memory_bytes(self.reserved_memory)) // 2**20
+
+    @rule
+    def _hugepages(self) -> Iterator[Violation]:
+        for size, amount in self.hugepages.items():
+            if memory_bytes(amount) % memory_bytes(size):
+                yield Violation("hugepages", size, want=f"a multiple of {size}")
 
     @rule
     def _memory(self) -> Iterator[Violation]:

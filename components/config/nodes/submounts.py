@@ -1,21 +1,15 @@
 """Configuration of submounts: paths of the shared root whose content is a node's own, or another volume's."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from components.config.model import Model, setting
 from components.config.rule import Violation, rule
-from components.config.values.files import AbsolutePath, RelativePath
+from components.config.values.files import SYSTEM, AbsolutePath, RelativePath, meets
 from components.config.values.object_names import ObjectName
 from components.config.values.quantities import Memory, memory_mib
-from contract import paths
 
 SOURCES: Final = ("local", "emptyDir", "memory", "claim", "hostPath")
-SYSTEM: Final = (
-    *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", paths.PREFIX, "/proc", "/run", "/sbin"),
-    *("/sys", "/tmp", "/usr", "/var"),  # noqa: S108 - names that are refused as mount points
-)
-"""Folders that come from the image, the node or Slurm. /var has the packages' records and slurmd's spool."""
 
 
 class LocalVolume(Model):
@@ -66,16 +60,6 @@ class Submount(Model):
         if (hidden := meets(self.path, SYSTEM)) is not None:
             want = f"a path outside of {hidden}, which is the system's own, such as /scratch or /mnt/memory"
             yield Violation("path", want=want)
-
-
-def is_within(path: str, outer: str) -> bool:
-    """Return whether a path equals another one or lies in it."""
-    return f"{path}/".startswith(f"{outer}/")
-
-
-def meets(path: str, others: Iterable[str]) -> str | None:
-    """The first of the other paths that equals the path, contains it or lies in it; None without one."""
-    return next((other for other in sorted(others) if is_within(path, other) or is_within(other, path)), None)
 
 
 def too_much_memory(submounts: Sequence[Submount], room_mib: int, of: str) -> Iterator[Violation]:

@@ -1,17 +1,35 @@
 """Paths and device files."""
 
 import re
-from typing import Annotated
+from collections.abc import Iterable
+from typing import Annotated, Final
 
 from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
 from components.config.values.quantities import positive
 from components.config.values.validation import wrong
+from contract import paths
+
+SYSTEM: Final = (
+    *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", paths.PREFIX, "/proc", "/run", "/sbin"),
+    *("/sys", "/tmp", "/usr", "/var"),  # noqa: S108 - names that are refused as mount points
+)
+"""Folders that come from the image, the node or Slurm. /var has the packages' records and slurmd's spool."""
 
 _DEVICES = re.compile(
     r"/dev/(?!\.\.?/)[A-Za-z0-9_/-]+(?:\[(?P<ranges>\d{1,3}(?:-\d{1,3})?(?:,\d{1,3}(?:-\d{1,3})?)*)\])?"
 )
+
+
+def is_within(path: str, outer: str) -> bool:
+    """Return whether a path equals another one or lies in it."""
+    return f"{path}/".startswith(f"{outer}/")
+
+
+def meets(path: str, others: Iterable[str]) -> str | None:
+    """The first of the other paths that equals the path, contains it or lies in it; None without one."""
+    return next((other for other in sorted(others) if is_within(path, other) or is_within(other, path)), None)
 
 
 def device_count(files: str) -> int:

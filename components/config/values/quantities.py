@@ -129,6 +129,7 @@ Cpu = Annotated[
     text_of("a Kubernetes CPU quantity such as 2 or 500m"),
     positive(cpu_millis, "a Kubernetes CPU quantity such as 2 or 500m"),
 ]
+PageSize = Annotated[str, matching(r"64Ki|2Mi|32Mi|512Mi|1Gi|16Gi", "the size of a huge page such as 2Mi or 1Gi")]
 _IN_TIME_UNITS: Final = matching(_DURATION, "a duration such as 90s, 30m or 2h")
 Duration = Annotated[str, _IN_TIME_UNITS]
 _WINDOW_START: Final = (

@@ -202,7 +202,7 @@ class Configuration:
 
 
 def cut_short(seen: Kubernetes) -> tuple[Findings, frozenset[str]]:
-    """Return what `bring` tells if it came to no end: partitions that are to go may be closed already."""
+    """The answer of a `bring` that came to no end: partitions that are to go may be closed already."""
     going = config.partitions(seen.active_config or {}) - config.partitions(seen.desired_config or {})
     waits = "the new configuration takes longer than a pass may: slurmctld answers slowly"
     changed = seen.desired_config != seen.active_config

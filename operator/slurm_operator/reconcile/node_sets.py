@@ -46,7 +46,7 @@ class ServedSet:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Served:
-    """The state of node sets in a pass and the decisions about them, by name; `problems` are failed writes."""
+    """The state of node sets in a pass and the decisions about them, by name; `problems` are failed changes."""
 
     nodes: Nodes | Unknown
     sets: Mapping[str, ServedSet]

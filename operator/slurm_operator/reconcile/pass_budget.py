@@ -16,7 +16,7 @@ LEAST_SECONDS = 8.0
 TRIED_AFTER_SECONDS = 40.0
 """A config dry run without an answer by then has none in this pass."""
 BROUGHT_AFTER_SECONDS = 45.0
-"""All that brings the configuration to slurmctld ends then, whatever it waits for: status comes after it."""
+"""The configuration's way to slurmctld ends then, whatever it waits for: status comes after it."""
 ACTED_AFTER_SECONDS = 20.0
 """No further change begins then."""
 LEAST_ACTING_SECONDS = 5.0

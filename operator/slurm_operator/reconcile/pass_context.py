@@ -1,4 +1,4 @@
-"""The record of one pass over a cluster: its clients, and what it has seen."""
+"""One pass: the cluster's slurmrestd, and the state that the pass has seen."""
 
 from __future__ import annotations
 

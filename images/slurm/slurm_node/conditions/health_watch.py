@@ -15,13 +15,15 @@ class HealthWatch:
     Args:
         results: the file that node-health writes.
         unfit: the file by which the prolog refuses jobs.
+        unknown_drains: whether a check that could not look drains the node; else it is noted.
     """
 
-    def __init__(self, results: Path = node.RESULTS, unfit: Path = node.UNFIT) -> None:
+    def __init__(self, results: Path = node.RESULTS, unfit: Path = node.UNFIT, unknown_drains: bool = False) -> None:
         # Files of an earlier container.
         results.unlink(missing_ok=True)
         unfit.unlink(missing_ok=True)
         self._results = results
+        self._unknown_drains = unknown_drains
         self._read_at = 0
         self.causes: Causes = {}
         self.warnings: Mapping[str, str] | None = None
@@ -40,8 +42,10 @@ class HealthWatch:
         if written == self._read_at:
             return
         self._read_at = written
-        results = report.from_json(self._results.read_text())
-        before, self.causes, self.warnings = self.causes, report.drain_causes(results), report.warnings(results)
+        found = report.from_json(self._results.read_text())
+        before = self.causes
+        self.causes = report.drain_causes(found, self._unknown_drains)
+        self.warnings = report.warnings(found, self._unknown_drains)
         for cause, why in self.causes.items():
             if bool(why) != bool(before.get(cause)):
                 say(f"{cause}: {why or 'passes again'}")

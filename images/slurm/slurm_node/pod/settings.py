@@ -24,6 +24,9 @@ class Node:
         processes: most processes of all jobs of this node together; None: no limit.
         shares_cpus: whether Kubernetes keeps fewer CPUs for the pod than Slurm schedules.
         least_free_percent: space that health checks want free on a file system.
+        rdma: number of RDMA resources of the pod.
+        disabled_checks: health checks that are not made.
+        unknown_drains: whether a health check that could not look drains the node.
         grace_seconds: how long sessions of a login node, or jobs of a worker, may stay after its deletion began.
     """
 
@@ -40,6 +43,9 @@ class Node:
     pins_memory: bool = False
     shares_cpus: bool = False
     least_free_percent: int = policies.LEAST_FREE_PERCENT
+    rdma: int = 0
+    disabled_checks: tuple[str, ...] = ()
+    unknown_drains: bool = False
     grace_seconds: int = 0
 
     def slurmd_conf(self, hostname: str) -> str:
@@ -181,6 +187,9 @@ def read_node(environment: Mapping[str, str] = os.environ) -> Node:
         pins_memory=bool(value.get(NodeKey.PINS_MEMORY, False)),
         shares_cpus=bool(value.get(NodeKey.SHARES_CPUS, False)),
         least_free_percent=int(value.get(NodeKey.LEAST_FREE_PERCENT, policies.LEAST_FREE_PERCENT)),
+        rdma=int(value.get(NodeKey.RDMA, 0)),
+        disabled_checks=tuple(map(str, value.get(NodeKey.DISABLED_CHECKS, ()))),
+        unknown_drains=bool(value.get(NodeKey.UNKNOWN_DRAINS, False)),
         grace_seconds=int(value.get(NodeKey.GRACE_SECONDS, 0)),
     )
 

@@ -48,7 +48,7 @@ def main() -> int:
     """Builds the tree and keeps slurmd running, but only with a configuration that keeps jobs in the jail."""
     node, jail = settings.read_node(), settings.read_jail()
     node_state.write("starting")
-    node_health.node.write(declared(node))
+    node_health.node.write(declared(node, jail))
     if sentence := plugin_version.refusal():
         node_state.write(sentence)
         raise NodeError(sentence)
@@ -72,7 +72,8 @@ def main() -> int:
         # slurmd -G prints and ends by itself, so it needs no -D.
         in_foreground = [word for word in command if word != "-D"]
         gpus.wait(node.gres, lambda: gpus.ask_slurmd(in_foreground, environment), node_state.write)
-    watch, health, drain = JailWatch(), HealthWatch(), OwnDrain(socket.gethostname())
+    watch, drain = JailWatch(), OwnDrain(socket.gethostname())
+    health = HealthWatch(unknown_drains=node.unknown_drains)
     notifier = JobNotifier()
     note, judge = NodeExtra(socket.gethostname()), configless_cache.Judge()
 
@@ -145,14 +146,20 @@ def steps(proc: Path = Path("/proc")) -> int:
     return count
 
 
-def declared(node: settings.Node) -> node_health.node.Declared:
+def declared(node: settings.Node, jail: settings.Jail) -> node_health.node.Declared:
     """Returns the node's declaration, which health checks compare it with."""
     return node_health.node.Declared(
         cpus=node.cpus,
         shares_cpus=node.shares_cpus,
         memory_mib=node.memory_mib,
         gpus=settings.gpu_count(node.gres) if node.gres else 0,
+        rdma=node.rdma,
         least_free_percent=node.least_free_percent,
+        submounts=tuple(submount.path for submount in jail.submounts),
+        shm_mib=jail.shm_mib,
+        controller=node.controller,
+        disabled=node.disabled_checks,
+        unknown_drains=node.unknown_drains,
     )
 
 

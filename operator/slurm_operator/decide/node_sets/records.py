@@ -119,7 +119,7 @@ def _left_over(state: NodeSetState, records: Iterable[SlurmNode | None]) -> list
 
 
 def _has_other_options(declared: Facts, shown: Facts) -> bool:
-    """Return True if a record shows other options than a template declares; Slurm fills in sockets and cores."""
+    """Return True if a record shows other options than a template declares. Slurm fills in some of them itself."""
     ours, theirs = dict(declared.options), dict(shown.options)
     told = [key for key in theirs if key in ours or key not in _FILLED_IN]
     return any(ours.get(key, 0) != theirs[key] for key in told)

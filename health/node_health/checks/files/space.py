@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from contract import paths
-from node_health.node import Declared
-from node_health.verdict import Finding, Verdict, worst_of
+from contract import paths, reasons
+from node_health.check import Check, Machine
+from node_health.verdict import Finding, Verdict, passes, worst_of
 
 SHARED = {"the jail": Path(paths.JAIL_TREE)}
 """The jail is full for all nodes alike. A drain would repair nothing, and one user could drain the whole cluster."""
@@ -33,14 +33,14 @@ class Room:
     shared: bool = False
 
 
-def look(shared: Mapping[str, Path] = SHARED, own: Mapping[str, Path] = OWN) -> dict[str, Room]:
+def look(machine: Machine) -> dict[str, Room]:
     """Reads the file systems, under the names that users know."""
-    return {name: _room(path, name in shared) for name, path in {**shared, **own}.items()}
+    return {name: _room(machine.path(path), name in SHARED) for name, path in {**SHARED, **OWN}.items()}
 
 
-def judge(rooms: Mapping[str, Room], declared: Declared) -> Finding:
+def judge(rooms: Mapping[str, Room], machine: Machine) -> Finding:
     """FAIL when one of the node's own file systems is full, WARNING when the shared one is."""
-    return worst_of(_judge(name, room, declared.least_free_percent) for name, room in rooms.items())
+    return worst_of(_judge(name, room, machine.declared.least_free_percent) for name, room in rooms.items())
 
 
 def _room(path: Path, shared: bool) -> Room:
@@ -50,15 +50,23 @@ def _room(path: Path, shared: bool) -> Room:
 
 
 def _judge(name: str, room: Room, least_percent: int) -> Finding:
-    # Without numbers that change with each check: a drain with another reason begins anew, and with it the time until
-    # the node is repaired.
     bad, least = Verdict.WARNING if room.shared else Verdict.FAIL, f"{name} has less than {least_percent} percent"
     if room.free * 100 < room.size * least_percent:
         return Finding(bad, f"{least} of its {_mib(room.size)} MiB free")
     if room.files and room.files_free * 100 < room.files * least_percent:
         return Finding(bad, f"{least} of its files free")
-    return Finding(Verdict.PASS, f"{name} has {_mib(room.free)} of {_mib(room.size)} MiB free")
+    return passes(f"{name} has {_mib(room.free)} of {_mib(room.size)} MiB free")
 
 
 def _mib(size: int) -> int:
     return size // 1024**2
+
+
+CHECK = Check(
+    reasons.Check.SPACE,
+    look,
+    judge,
+    fails="the node's /tmp or slurmd's spool has less free than `health.leastFreePercent` (bytes or files)",
+    warns="the jail has less: it is full for all nodes alike, and a drain would repair nothing",
+    remedy="delete files there, or declare a larger jail.tmpSize or jail.storage.size",
+)

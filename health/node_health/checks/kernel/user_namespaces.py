@@ -4,11 +4,12 @@ Only containers and `unshare --user` need it, so a failure is a warning. The che
 mere chroot the kernel refuses user namespaces (user_namespaces(7)), but a job enters its root in another way.
 """
 
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from contract import reasons
+from node_health.check import Check, Machine
 from node_health.verdict import Finding, Verdict
 
 PROGRAM = ("/usr/bin/unshare", "--user", "--map-root-user", "/bin/true")
@@ -32,7 +33,7 @@ class Attempt:
     sysctls: Mapping[str, int] = field(default_factory=dict)
 
 
-def look(
+def attempt(
     program: Sequence[str] = PROGRAM,
     sysctls: Path = Path("/proc/sys"),
     user: int | None = NOBODY,
@@ -46,6 +47,8 @@ def look(
         user: id that tries; None: the caller's.
         seconds: how long it may take.
     """
+    import subprocess
+
     groups: list[int] | None = None if user is None else []
     try:
         tried = subprocess.run(
@@ -65,7 +68,13 @@ def look(
     )
 
 
-def judge(attempt: Attempt) -> Finding:
+def look(machine: Machine) -> Attempt:
+    """Tries it on a machine; in a fake tree as the caller, who may not be root."""
+    program = (str(machine.path(PROGRAM[0])), *PROGRAM[1:])
+    return attempt(program, machine.path("/proc/sys"), NOBODY if machine.root == Path("/") else None)
+
+
+def judge(attempt: Attempt, machine: Machine | None = None) -> Finding:
     """WARNING when it was refused, with the sysctl at fault and what to do on the machine."""
     if attempt.refused is None:
         return Finding(Verdict.PASS, "an ordinary user can make a user namespace")
@@ -79,3 +88,14 @@ def judge(attempt: Attempt) -> Finding:
         Verdict.WARNING,
         f"users can make no user namespaces, so that containers won't start ({attempt.refused}); {known}",
     )
+
+
+CHECK = Check(
+    reasons.Check.USER_NAMESPACES,
+    look,
+    judge,
+    fails="",
+    warns="an ordinary user can make none, as containers need: the evidence names the Kubernetes node's sysctl and "
+    "its value",
+    remedy="set the sysctl that the evidence names",
+)

@@ -6,11 +6,11 @@ While probes fail, the entry itself drains the node, with a reason of its own.
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 from contract import reasons
 from node_health import node
-from node_health.verdict import Finding, Verdict
+from node_health.check import EVERYWHERE, Check, Machine
+from node_health.verdict import Finding, fails, passes, unknown
 
 OLD_SECONDS = 60.0
 """Probes are 5 s apart and give up after 20 s."""
@@ -24,18 +24,30 @@ class Probes:
     worked_seconds_ago: float | None
 
 
-def look(broken: Path = node.JAIL_BROKEN, worked: Path = node.JAIL_WORKED) -> Probes:
+def look(machine: Machine) -> Probes:
     """Reads the probes' results."""
+    broken, worked = machine.path(node.JAIL_BROKEN), machine.path(node.JAIL_WORKED)
     why = broken.read_text() if broken.exists() else None
     return Probes(why, time.time() - worked.stat().st_mtime if worked.exists() else None)
 
 
-def judge(probes: Probes) -> Finding:
+def judge(probes: Probes, machine: Machine) -> Finding:
     """FAIL while probes fail, UNKNOWN after a long time without one."""
     if probes.broken is not None:
-        return Finding(Verdict.FAIL, probes.broken)
+        return fails(probes.broken)
     if probes.worked_seconds_ago is None:
-        return Finding(Verdict.UNKNOWN, reasons.NO_PROBE_YET)
+        return unknown(reasons.NO_PROBE_YET)
     if probes.worked_seconds_ago > OLD_SECONDS:
-        return Finding(Verdict.UNKNOWN, f"the last jail probe was {probes.worked_seconds_ago:.0f} s ago")
-    return Finding(Verdict.PASS, "a job's view of the jail can be made")
+        return unknown(f"the last jail probe was {probes.worked_seconds_ago:.0f} s ago")
+    return passes("a job's view of the jail can be made")
+
+
+CHECK = Check(
+    reasons.Check.JAIL,
+    look,
+    judge,
+    fails="[test steps](#the-test-step) in the jail fail",
+    warns="",
+    remedy="read the pod's log; see docs/jail.md",
+    contexts=EVERYWHERE,
+)

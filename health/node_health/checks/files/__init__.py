@@ -1,0 +1,1 @@
+"""Checks of file systems and local storage."""

@@ -1,0 +1,42 @@
+"""Checks the machine's NVMe controllers, by the state that the kernel's driver gives them."""
+
+from collections.abc import Mapping
+
+from contract import reasons
+from node_health.check import Check, DoesNotApplyError, Machine
+from node_health.verdict import Action, Finding, fails, passes, unknown, warns
+
+FOLDER = "/sys/class/nvme"
+LIVE = "live"
+DEAD = frozenset({"dead", "deleting", "deleting (no IO)"})
+"""States after which the controller takes no requests until a restart (Linux, drivers/nvme/host/sysfs.c)."""
+ON_THE_WAY = frozenset({"new", "resetting", "connecting"})
+
+
+def look(machine: Machine) -> dict[str, str]:
+    """Returns the controllers' states."""
+    folder = machine.path(FOLDER)
+    if not folder.is_dir() or not (controllers := sorted(folder.glob("nvme*"))):
+        raise DoesNotApplyError("the machine has no NVMe controller")
+    return {controller.name: (controller / "state").read_text().strip() for controller in controllers}
+
+
+def judge(states: Mapping[str, str], machine: Machine) -> Finding:
+    """FAIL when one is dead, WARNING while one recovers."""
+    if dead := [f"{name} is {state}" for name, state in states.items() if state in DEAD]:
+        return fails(", ".join(dead), Action.RESTART_BM)
+    if strange := [f"{name} is {state}" for name, state in states.items() if state not in ON_THE_WAY | {LIVE}]:
+        return unknown(", ".join(strange))
+    if recovering := [f"{name} is {state}" for name, state in states.items() if state != LIVE]:
+        return warns(", ".join(recovering))
+    return passes(f"{len(states)} controllers are live")
+
+
+CHECK = Check(
+    reasons.Check.NVME,
+    look,
+    judge,
+    fails="the kernel gave up an NVMe controller",
+    warns="an NVMe controller is being reset",
+    remedy="restart the machine; replace the drive if it does not come back",
+)

@@ -1,0 +1,36 @@
+"""Checks that all GPUs are there and answer, by NVML, or by nvidia-smi where the pod has no NVML."""
+
+from contract import reasons
+from node_health.check import Applies, Check, Machine
+from node_health.sources import nvidia_smi, nvml
+from node_health.sources.nvml import Snapshot
+from node_health.verdict import Action, Finding, fails, passes, unknown, warns
+
+
+def judge(snapshot: Snapshot, machine: Machine) -> Finding:
+    """FAIL when a GPU is gone or lost."""
+    declared = machine.declared.gpus
+    if snapshot.asked is not None:
+        return nvidia_smi.judge(snapshot.asked, declared)
+    if snapshot.failed:
+        # The check `gpu driver` tells whether that is the driver's fault.
+        return unknown(f"{declared} declared; NVML: {snapshot.failed}")
+    if lost := [f"{gpu}: {gpu.lost}" for gpu in snapshot.gpus if gpu.lost]:
+        return fails(", ".join(lost), Action.RESTART_BM)
+    if len(snapshot.gpus) < declared:
+        return fails(f"{len(snapshot.gpus)} of {declared} GPUs answer", Action.RESTART_BM)
+    evidence = f"{len(snapshot.gpus)} GPUs answer, {declared} declared"
+    return passes(evidence) if len(snapshot.gpus) == declared else warns(evidence, Action.NONE)
+
+
+CHECK = Check(
+    reasons.Check.GPUS,
+    nvml.look,
+    judge,
+    fails="fewer GPUs answer than declared, or one is lost. Without NVML in the pod also when `nvidia-smi` ends with "
+    "an error or counts uncorrectable memory errors",
+    warns="more than declared",
+    remedy="restart the machine; replace the GPU if it does not come back",
+    action=Action.RESTART_BM,
+    applies=Applies.GPUS,
+)

@@ -1,0 +1,36 @@
+"""Checks the GPUs' ECC counters since the driver was loaded."""
+
+from contract import reasons
+from node_health import thresholds
+from node_health.check import Applies, Check, Machine
+from node_health.sources import nvml
+from node_health.sources.nvml import Fact, Gpu, Snapshot
+from node_health.verdict import Action, Finding, fails, passes, warns
+
+
+def judge(snapshot: Snapshot, machine: Machine) -> Finding:
+    """FAIL after an uncorrected error, WARNING when ECC is off or many errors were corrected."""
+
+    def one(gpu: Gpu) -> Finding:
+        if not gpu.read(Fact.ECC_MODE):
+            return warns(f"{gpu}: ECC is off")
+        if gpu.read(Fact.ECC_UNCORRECTED):
+            return fails(f"{gpu}: uncorrected memory errors since the driver was loaded")
+        most = thresholds.of().number("gpu.corrected")
+        if snapshot.grew.per_hour(nvml.key(gpu, Fact.ECC_CORRECTED)) > most:
+            return warns(f"{gpu}: more than {most:g} corrected memory errors an hour", Action.IGNORE)
+        return passes("no uncorrected memory error since the driver was loaded")
+
+    return nvml.each(snapshot, Fact.ECC_MODE, one)
+
+
+CHECK = Check(
+    reasons.Check.GPU_MEMORY_ERRORS,
+    nvml.look,
+    judge,
+    fails="a GPU had memory errors that ECC could not correct",
+    warns="ECC is off, or corrected many errors",
+    remedy="reset the GPU; replace it if that happens again",
+    action=Action.RESET_GPU,
+    applies=Applies.GPUS,
+)

@@ -1,0 +1,44 @@
+"""Checks the GPUs' PCIe links: width, generation and replays."""
+
+from contract import reasons
+from node_health import thresholds
+from node_health.check import Applies, Check, Machine
+from node_health.sources import nvml
+from node_health.sources.nvml import Fact, Gpu, Snapshot
+from node_health.verdict import Action, Finding, fails, passes, warns
+
+FULL_SPEED = 0
+"""Performance state P0. In another one the link saves power, and its generation says nothing."""
+
+
+def judge(snapshot: Snapshot, machine: Machine) -> Finding:
+    """FAIL when lanes are missing, WARNING at a lower generation or many replays."""
+
+    def one(gpu: Gpu) -> Finding:
+        width, generation = gpu.read(Fact.PCIE_WIDTH), gpu.read(Fact.PCIE_GENERATION)
+        if width < gpu.read(Fact.MAX_PCIE_WIDTH):
+            return fails(f"{gpu}: {width} of {gpu.read(Fact.MAX_PCIE_WIDTH)} PCIe lanes")
+        product = thresholds.of(gpu.name)
+        if width < product.number("gpu.pcieWidth"):
+            return fails(f"{gpu}: {width} PCIe lanes, {gpu.name} has {product.number('gpu.pcieWidth'):g}")
+        least = min(gpu.read(Fact.MAX_PCIE_GENERATION), product.number("gpu.pcieGeneration"))
+        if gpu.read(Fact.PERFORMANCE_STATE) == FULL_SPEED and generation < least:
+            return warns(f"{gpu}: PCIe generation {generation}, not {least:g}")
+        most = thresholds.of().number("gpu.pcieReplays")
+        if snapshot.grew.per_hour(nvml.key(gpu, Fact.PCIE_REPLAYS)) > most:
+            return warns(f"{gpu}: more than {most:g} PCIe replays an hour")
+        return passes(f"{width} PCIe lanes")
+
+    return nvml.each(snapshot, Fact.PCIE_WIDTH, one)
+
+
+CHECK = Check(
+    reasons.Check.GPU_PCIE,
+    nvml.look,
+    judge,
+    fails="a GPU's PCIe link lost lanes",
+    warns="it runs at a lower generation under load, or replays many packets",
+    remedy="seat the GPU anew; look at risers and the machine's BIOS",
+    action=Action.CHECK_MECHANICALS,
+    applies=Applies.GPUS,
+)

@@ -1,0 +1,29 @@
+"""Checks whether the driver itself wants a GPU to be reset or the machine to be restarted."""
+
+from contract import reasons
+from node_health.check import Applies, Check, Machine
+from node_health.sources import nvml
+from node_health.sources.nvml import Fact, Gpu, Snapshot
+from node_health.verdict import Action, Finding, fails, passes
+
+
+def judge(snapshot: Snapshot, machine: Machine) -> Finding:
+    """FAIL when it does."""
+    return nvml.each(snapshot, Fact.RECOVERY, _one)
+
+
+def _one(gpu: Gpu) -> Finding:
+    action = nvml.recovery_action(gpu.read(Fact.RECOVERY))
+    return fails(f"{gpu}: the driver asks for {action}", action) if action else passes("the driver asks for nothing")
+
+
+CHECK = Check(
+    reasons.Check.GPU_RECOVERY,
+    nvml.look,
+    judge,
+    fails="the driver asks for a reset of a GPU or a restart of the machine (NVML's GPU recovery action)",
+    warns="",
+    remedy="do what the driver asks for",
+    action=Action.RESET_GPU,
+    applies=Applies.GPUS,
+)

@@ -1,0 +1,35 @@
+"""Checks the GPUs' temperatures against those at which they slow down, as each GPU says it."""
+
+from contract import reasons
+from node_health import thresholds
+from node_health.check import Applies, Check, Machine
+from node_health.sources import nvml
+from node_health.sources.nvml import Fact, Gpu, Snapshot
+from node_health.verdict import Action, Finding, fails, passes, warns
+
+
+def judge(snapshot: Snapshot, machine: Machine) -> Finding:
+    """FAIL at the temperature of a slowdown, WARNING near it."""
+    return nvml.each(snapshot, Fact.TEMPERATURE, _one)
+
+
+def _one(gpu: Gpu) -> Finding:
+    now, slowdown = gpu.read(Fact.TEMPERATURE), gpu.read(Fact.SLOWDOWN_TEMPERATURE)
+    if now >= slowdown:
+        return fails(f"{gpu} is at or above {slowdown} degrees Celsius, where it slows down")
+    margin = thresholds.of().number("gpu.temperatureMargin")
+    if now > slowdown - margin:
+        return warns(f"{gpu} is within {margin:g} degrees of {slowdown} degrees Celsius, where it slows down")
+    return passes(f"{now} degrees Celsius, slowdown at {slowdown}")
+
+
+CHECK = Check(
+    reasons.Check.GPU_TEMPERATURE,
+    nvml.look,
+    judge,
+    fails="a GPU is so hot that it slows down",
+    warns="a GPU is nearly so hot",
+    remedy="look at fans, filters and inlet temperature",
+    action=Action.CHECK_MECHANICALS,
+    applies=Applies.GPUS,
+)

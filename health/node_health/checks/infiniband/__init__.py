@@ -1,0 +1,1 @@
+"""Checks of InfiniBand ports, by sysfs."""

@@ -1,0 +1,28 @@
+"""Checks that the pod has the declared RDMA adapters."""
+
+from contract import reasons
+from node_health.check import EVERYWHERE, Applies, Check, Machine
+from node_health.sources import infiniband
+from node_health.sources.infiniband import Adapters
+from node_health.verdict import Action, Finding, fails, passes, warns
+
+
+def judge(adapters: Adapters, machine: Machine) -> Finding:
+    """FAIL without any; WARNING with fewer than units, since a unit of a shared pool opens several."""
+    count, declared = len(adapters.names), machine.declared.rdma
+    evidence = f"{count} adapters ({', '.join(adapters.names)}), {declared} units declared"
+    if not count:
+        return fails(f"no adapter, {declared} units declared", Action.RESTART_BM)
+    return passes(evidence) if count >= declared else warns(evidence)
+
+
+CHECK = Check(
+    reasons.Check.IB_DEVICES,
+    infiniband.look,
+    judge,
+    fails="the pod has no RDMA adapter, though `network.rdma` declares some",
+    warns="it has fewer than `network.rdma.count`",
+    remedy="look for adapters that the machine lost (`lspci`), and at the RDMA device plugin",
+    applies=Applies.RDMA,
+    contexts=EVERYWHERE,
+)

@@ -1,0 +1,29 @@
+"""Checks how often RDMA ports lost their link."""
+
+from contract import reasons
+from node_health import thresholds
+from node_health.check import Applies, CannotJudgeError, Check, Machine
+from node_health.sources import infiniband
+from node_health.sources.infiniband import Adapters
+from node_health.verdict import Action, Finding, fails, passes
+
+
+def judge(adapters: Adapters, machine: Machine) -> Finding:
+    """FAIL when that happens often: each loss ends the jobs that communicate."""
+    if not adapters.ports:
+        raise CannotJudgeError("no adapter")
+    most = thresholds.of().number("infiniband.flaps")
+    if bad := [str(port) for port in adapters.ports if adapters.grew.per_hour(f"{port} losses") > most]:
+        return fails(f"the link was lost more than {most:g} times an hour: {', '.join(bad)}", Action.CHECK_MECHANICALS)
+    return passes(f"{sum(adapters.grew.by.get(f'{port} losses', 0) for port in adapters.ports)} losses lately")
+
+
+CHECK = Check(
+    reasons.Check.IB_FLAPS,
+    infiniband.look,
+    judge,
+    fails="a port often loses its link",
+    warns="",
+    remedy="replace the cable or transceiver; look at the switch's port",
+    applies=Applies.RDMA,
+)

@@ -1,0 +1,1 @@
+"""Checks of the kernel: its log, processes, clock and limits."""

@@ -1,0 +1,100 @@
+"""Reads the kernel's messages about GPUs (Xid), NVSwitches (SXid) and memory since boot.
+
+An unprivileged pod has no /dev/kmsg. Then no Xids are found, and the pod's cgroup tells about memory.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from contract import reasons
+from node_health.check import Check, Machine
+from node_health.sources import kmsg, xids
+from node_health.sources.kmsg import KMSG, Log, Message
+from node_health.verdict import Action, Finding, fails, passes, unknown, warns
+
+_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+)")
+_SXID = re.compile(r"nvidia-nvswitch(\d+): SXid \(PCI:[0-9a-fA-F:.]+\): (\d+), (Fatal|Non-fatal)")
+_RECOVERY = re.compile(r"GPU recovery action changed from \S+ \(([^)]*)\) to \S+ \(([^)]*)\)")
+"""Xid 154, whose message has the action."""
+_RECOVERED = "None"
+_MACHINE_FULL = re.compile(r"\bOut of memory: Killed process")
+"""Out of memory of the whole machine. A job at its own limit gives "Memory cgroup out of memory", which is no fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An Xid or SXid of one device."""
+
+    name: str
+    device: str
+    action: Action
+    fatal: bool
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.device}"
+
+
+def judge(log: Log, machine: Machine) -> Finding:
+    """FAIL after a fatal Xid, WARNING after another one or when the machine or the pod ran out of memory."""
+    if log.refused:
+        return unknown(log.refused)
+    messages = log.messages or ()
+    events = list(dict.fromkeys([*gpu_events(messages), *switch_events(messages)]))
+    if fatal := [event for event in events if event.fatal]:
+        return fails(", ".join(map(str, fatal)), fatal[0].action)
+    killed = sum(1 for message in messages if _MACHINE_FULL.search(message.text))
+    told = [str(event) for event in events]
+    told += [f"the machine ran out of memory and killed {killed} processes"] if killed else []
+    told += [f"the pod ran out of memory {log.pod_full} times"] if log.pod_full else []
+    if told:
+        return warns("; ".join(told), events[0].action if events else None)
+    if log.messages is None:
+        return passes(f"the pod never ran out of memory; nobody looks for Xids: it has no {KMSG}")
+    return passes(f"{len(messages)} messages, none of harm")
+
+
+def gpu_events(messages: Iterable[Message]) -> list[Event]:
+    """Returns the Xids, without those of a GPU that the driver has since found recovered (Xid 154)."""
+    events: list[Event] = []
+    for message in messages:
+        if not (match := _XID.search(message.text)):
+            continue
+        event = _gpu_event(message, match[1], int(match[2]))
+        if event.action is Action.NONE:
+            events = [earlier for earlier in events if earlier.device != event.device]
+        else:
+            events.append(event)
+    return events
+
+
+def switch_events(messages: Iterable[Message]) -> list[Event]:
+    """Returns the SXids: the driver itself says which ones are fatal (Fabric Manager user guide, "SXid Errors")."""
+    found = [match for message in messages if (match := _SXID.search(message.text))]
+    return [
+        Event(f"SXid {match[2]}", f"NVSwitch {match[1]}", Action.RESTART_BM, match[3] == "Fatal")
+        if match[3] == "Fatal"
+        else Event(f"SXid {match[2]}", f"NVSwitch {match[1]}", Action.IGNORE, fatal=False)
+        for match in found
+    ]
+
+
+def _gpu_event(message: Message, device: str, number: int) -> Event:
+    if recovery := _RECOVERY.search(message.text):
+        name = f"Xid {number} (recovery action: {recovery[2]})"
+        return Event(name, f"GPU {device}", Action.NONE if recovery[2] == _RECOVERED else Action.IGNORE, fatal=False)
+    known = xids.XIDS.get(number)
+    action = known.action if known else Action.CONTACT_SUPPORT
+    return Event(xids.sentence(number), f"GPU {device}", action, number in xids.FATAL)
+
+
+CHECK = Check(
+    reasons.Check.KERNEL_LOG,
+    kmsg.look,
+    judge,
+    fails="an Xid after which a GPU needs a reset or the machine a restart, as NVIDIA's catalog says, or a fatal SXid "
+    "of an NVSwitch. A GPU that the driver has since found recovered (Xid 154) is well",
+    warns="another Xid or SXid; the Kubernetes node ran out of memory, or the pod did (by its cgroup)",
+    remedy="do what NVIDIA's action says, then restart the pod",
+    action=Action.CONTACT_SUPPORT,
+)

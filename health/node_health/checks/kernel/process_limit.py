@@ -1,0 +1,48 @@
+"""Checks that the pod can start further processes: the kubelet limits them for the whole pod."""
+
+from dataclasses import dataclass
+
+from contract import reasons
+from node_health import thresholds
+from node_health.check import Check, DoesNotApplyError, Machine
+from node_health.verdict import Finding, passes, warns
+
+FOLDERS = ("/sys/fs/cgroup", "/sys/fs/cgroup/pids")
+"""The pod's cgroup, version 2, then 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """Processes and threads of the pod, and their limit."""
+
+    now: int
+    limit: int
+
+
+def look(machine: Machine) -> Processes:
+    """Reads them."""
+    for folder in FOLDERS:
+        if machine.path(f"{folder}/pids.max").exists():
+            limit = machine.text(f"{folder}/pids.max")
+            if limit == "max":
+                break
+            return Processes(int(machine.text(f"{folder}/pids.current")), int(limit))
+    raise DoesNotApplyError("the pod's processes have no limit of their own")
+
+
+def judge(processes: Processes, machine: Machine) -> Finding:
+    """WARNING when most of them are in use."""
+    most = thresholds.of().number("kernel.processes")
+    if processes.now * 100 > processes.limit * most:
+        return warns(f"more than {most:g} percent of the pod's {processes.limit} processes are in use")
+    return passes(f"{processes.now} of {processes.limit} processes are in use")
+
+
+CHECK = Check(
+    reasons.Check.PROCESS_LIMIT,
+    look,
+    judge,
+    fails="",
+    warns="most of the processes that the kubelet allows the pod are in use",
+    remedy="raise the kubelet's podPidsLimit, or lower nodeSets[].resources.processes",
+)

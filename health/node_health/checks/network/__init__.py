@@ -1,0 +1,1 @@
+"""Checks of network interfaces, names and the controller."""

@@ -1,0 +1,1 @@
+"""Checks of the links between GPUs, by NVML."""

@@ -1,0 +1,41 @@
+"""Checks that the fabric manager took the GPUs into the NVSwitches' fabric: before that, CUDA does not start."""
+
+from contract import reasons
+from node_health.check import Applies, Check, DoesNotApplyError, Machine
+from node_health.sources import nvml
+from node_health.sources.nvml import Fact, Gpu, Snapshot
+from node_health.verdict import Action, Finding, fails, passes, warns
+
+NOT_SUPPORTED, NOT_STARTED, IN_PROGRESS, COMPLETED = range(4)
+"""nvml.h, NVML_GPU_FABRIC_STATE_…"""
+SUCCESS = 0
+
+
+def judge(snapshot: Snapshot, machine: Machine) -> Finding:
+    """FAIL when a registration has failed or not begun, WARNING while it runs."""
+    if not snapshot.failed and all(
+        gpu.facts.get(Fact.FABRIC, (NOT_SUPPORTED,))[0] == NOT_SUPPORTED for gpu in snapshot.gpus if not gpu.lost
+    ):
+        raise DoesNotApplyError("these GPUs have no fabric manager")
+    return nvml.each(snapshot, Fact.FABRIC, _one)
+
+
+def _one(gpu: Gpu) -> Finding:
+    state, status = gpu.read(Fact.FABRIC)
+    if state == IN_PROGRESS:
+        return warns(f"{gpu}: the fabric manager is at work")
+    if state == COMPLETED and status == SUCCESS:
+        return passes("in the fabric")
+    return fails(f"{gpu} is not in the fabric (state {state}, status {status})")
+
+
+CHECK = Check(
+    reasons.Check.GPU_FABRIC,
+    nvml.look,
+    judge,
+    fails="a GPU is not in the NVSwitches' fabric",
+    warns="the fabric manager is still at work",
+    remedy="look at nvidia-fabricmanager on the Kubernetes node: its version must be the driver's",
+    action=Action.RESET_GPU,
+    applies=Applies.GPUS,
+)

@@ -1,0 +1,37 @@
+"""Checks that all NVLinks of the GPUs are up."""
+
+from contract import reasons
+from node_health import thresholds
+from node_health.check import Applies, Check, DoesNotApplyError, Machine
+from node_health.sources import nvml
+from node_health.sources.nvml import Fact, Gpu, Snapshot
+from node_health.verdict import Action, Finding, fails, passes
+
+
+def judge(snapshot: Snapshot, machine: Machine) -> Finding:
+    """FAIL when one is down or missing."""
+    if machine.declared.gpus == 1:
+        raise DoesNotApplyError("a single GPU has nothing to link to")
+    return nvml.each(snapshot, Fact.LINKS, _one)
+
+
+def _one(gpu: Gpu) -> Finding:
+    states = gpu.read(Fact.LINKS)
+    if down := [str(link) for link, state in enumerate(states) if not state]:
+        return fails(f"{gpu}: NVLinks {', '.join(down)} are down")
+    least = thresholds.of(gpu.name).number("nvlink.links")
+    if len(states) < least:
+        return fails(f"{gpu}: {len(states)} NVLinks, {gpu.name} has {least:g}")
+    return passes(f"{len(states)} NVLinks are up")
+
+
+CHECK = Check(
+    reasons.Check.NVLINK,
+    nvml.look,
+    judge,
+    fails="an NVLink is down, or a GPU has fewer than its product",
+    warns="",
+    remedy="reset the GPUs; look at the fabric manager and, if it lasts, the baseboard",
+    action=Action.RESET_GPU,
+    applies=Applies.GPUS,
+)

@@ -1,0 +1,1 @@
+"""Checks of what Slurm itself needs on a node."""

@@ -1,0 +1,58 @@
+"""Checks that the device files of the declared GPUs are in the pod, as gres.conf names them."""
+
+import re
+
+from contract import names, reasons
+from node_health.check import EVERYWHERE, Applies, CannotJudgeError, Check, Machine
+from node_health.verdict import Action, Finding, fails, passes
+
+CONF = f"/run/slurm/conf/{names.GRES_CONF}"
+"""The configuration that the node has fetched."""
+NVIDIA = "/dev/nvidia"
+_FILE = re.compile(r"\bFile=(\S+)")
+_RANGE = re.compile(r"\[([\d,-]+)\]")
+
+
+def look(machine: Machine) -> tuple[list[str], list[str]]:
+    """Returns the device files that are named for this node, and those of them that are missing."""
+    node_set = machine.text("/etc/hostname").rpartition("-")[0]
+    lines = [line for line in machine.text(CONF).splitlines() if line.startswith(f"NodeName={node_set}-[")]
+    if not lines:
+        raise CannotJudgeError(f"gres.conf has no line for nodes of the set {node_set}")
+    files = [file for line in lines if (match := _FILE.search(line)) for file in expand(match[1])]
+    # Without File= Slurm finds NVIDIA's GPUs by itself, whatever numbers the pod's files have.
+    found = [f"{NVIDIA}{file.name.removeprefix('nvidia')}" for file in machine.path("/dev").glob("nvidia[0-9]*")]
+    files = files or found + [f"{NVIDIA}*"] * (machine.declared.gpus - len(found))
+    return files, [file for file in files if not machine.path(file).exists()]
+
+
+def expand(named: str) -> list[str]:
+    """Returns the files that a value of File= names, such as /dev/nvidia[0-3,7]."""
+    if not (match := _RANGE.search(named)):
+        return [named]
+    ends = [part.partition("-") for part in match[1].split(",")]
+    numbers = [number for first, _, last in ends for number in range(int(first), int(last or first) + 1)]
+    return [f"{named[: match.start()]}{number}{named[match.end() :]}" for number in numbers]
+
+
+def judge(files: tuple[list[str], list[str]], machine: Machine) -> Finding:
+    """FAIL when one is missing."""
+    named, missing = files
+    if missing:
+        return fails(f"{len(missing)} of {len(named)} device files are missing: {', '.join(sorted(set(missing)))}")
+    if len(named) < machine.declared.gpus:
+        return fails(f"{len(named)} device files, {machine.declared.gpus} GPUs declared")
+    return passes(f"{len(named)} device files are there")
+
+
+CHECK = Check(
+    reasons.Check.GRES,
+    look,
+    judge,
+    fails="a device file of a declared GPU is missing",
+    warns="",
+    remedy="look at the device plugin, then restart the pod",
+    action=Action.RESTART_VM,
+    applies=Applies.GPUS,
+    contexts=EVERYWHERE,
+)

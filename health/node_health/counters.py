@@ -1,0 +1,76 @@
+"""Counters of the machine as rates: what they were in an earlier run is kept in a file of the node's own folder."""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from node_health import node
+from node_health.check import Machine
+
+STEP_SECONDS = 1800.0
+"""Time between two points that are kept."""
+POINTS = 3
+"""Points that are kept. A run compares with the oldest, which is an hour to an hour and a half old."""
+LEAST_HOURS = 1.0
+"""A shorter time counts as so long, so that a single event is no high rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Increase:
+    """Growth of counters.
+
+    Attributes:
+        by: counter → increase; one that fell (a reset) counts from zero.
+        hours: in how many hours; 0 in the first run.
+    """
+
+    by: Mapping[str, int]
+    hours: float = 0.0
+
+    def per_hour(self, counter: str) -> float:
+        """Returns a counter's rate."""
+        return self.by.get(counter, 0) / max(self.hours, LEAST_HOURS)
+
+
+def increase(machine: Machine, name: str, values: Mapping[str, int]) -> Increase:
+    """Returns how much counters grew since they were kept, and keeps them when that was long ago.
+
+    Args:
+        machine: whose counters.
+        name: of the file.
+        values: counter → its value now.
+    """
+    file = machine.path(node.COUNTERS / f"{name}.json")
+    now = time.clock_gettime(time.CLOCK_BOOTTIME)
+    points = _read(file, now)
+    if not points or now - points[-1].at >= STEP_SECONDS:
+        points = [*points, _Point(now, dict(values))][-POINTS:]
+        node.put(file, json.dumps([[point.at, point.values] for point in points]))
+    first = points[0]
+    return Increase(
+        {key: _grown(first.values.get(key, value), value) for key, value in values.items()}, (now - first.at) / 3600
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """Counters at a moment, in seconds since boot."""
+
+    at: float
+    values: Mapping[str, int]
+
+
+def _read(file: Path, now: float) -> list[_Point]:
+    """Returns what was kept since the machine's boot; nothing from a file that can't be read."""
+    try:
+        said = json.loads(file.read_text())
+        points = [_Point(float(at), {str(key): int(value) for key, value in values.items()}) for at, values in said]
+    except (OSError, ValueError, TypeError, AttributeError):
+        return []
+    return [point for point in points if point.at <= now]
+
+
+def _grown(before: int, now: int) -> int:
+    return now - before if now >= before else now

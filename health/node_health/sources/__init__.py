@@ -1,0 +1,1 @@
+"""Sources that several checks share: a run reads each of them once, in one process."""

@@ -1,0 +1,16 @@
+"""Writes the files anew: `PYTHONPATH=.:health .venv/bin/python -m published`."""
+
+from node_health.thresholds import FILE
+
+from published import schema, table, thresholds
+
+
+def main() -> None:
+    """Writes them; the page last, since its table is made of checks that read thresholds."""
+    FILE.write_text(thresholds.text())
+    schema.FILE.write_text(schema.text())
+    table.FILE.write_text(table.text())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Fakes of hardware: a machine's files below one root, and NVML. They are all named as fakes."""

@@ -1,0 +1,126 @@
+"""Sources that several checks share: counters over time, lists of CPUs and devices, the kernel's clock and log."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+from node_health import counters, node
+from node_health.check import CannotJudgeError, DoesNotApplyError, Machine
+from node_health.checks.cpu import cpus
+from node_health.checks.kernel import clock
+from node_health.checks.slurm import gres
+from node_health.counters import Increase
+from node_health.sources import interfaces, kmsg, mounts, nvml, product
+
+from tests.health.fakes import fake_machine
+from tests.health.fakes.fake_nvml import FakeNvml
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds since boot, which a test moves."""
+    moment = [1000.0]
+    monkeypatch.setattr(time, "clock_gettime", lambda _: moment[0])
+    return moment
+
+
+def grown(machine: Machine, value: int) -> tuple[int, float]:
+    found = counters.increase(machine, "x", {"a": value})
+    return found.by["a"], found.hours
+
+
+def test_counters_are_compared_with_an_hour_ago(tmp_path: Path, now: list[float]) -> None:
+    machine = Machine(root=tmp_path)
+    assert grown(machine, 100) == (0, 0)
+    seen = []
+    for minutes in (10, 31, 62, 93, 124):
+        now[0] = 1000.0 + minutes * 60
+        seen.append(grown(machine, 100 + minutes))
+    assert [by for by, _ in seen] == [10, 31, 62, 62, 62]
+    assert [round(hours * 60) for _, hours in seen] == [10, 31, 62, 62, 62]
+
+
+def test_a_counter_that_was_reset_or_is_new_starts_again(tmp_path: Path, now: list[float]) -> None:
+    machine = Machine(root=tmp_path)
+    grown(machine, 100)
+    assert counters.increase(machine, "x", {"a": 7, "b": 9}).by == {"a": 7, "b": 0}
+
+
+@pytest.mark.parametrize("text", ["", "{", "7", '{"a": 1}', "[[1]]", '[[5, {"a": "x"}]]', '[["x", {}]]'])
+def test_what_was_kept_and_is_no_counter_is_forgotten(text: str, tmp_path: Path, now: list[float]) -> None:
+    fake_machine.put(tmp_path, str(node.COUNTERS / "x.json"), text)
+    assert grown(Machine(root=tmp_path), 100) == (0, 0)
+    assert json.loads((tmp_path / str(node.COUNTERS).lstrip("/") / "x.json").read_text()) == [[1000.0, {"a": 100}]]
+
+
+def test_counters_of_before_a_boot_are_forgotten(tmp_path: Path, now: list[float]) -> None:
+    machine = Machine(root=tmp_path)
+    grown(machine, 100)
+    now[0] = 5.0
+    assert grown(machine, 3) == (0, 0)
+
+
+def test_a_single_event_is_no_high_rate() -> None:
+    assert Increase({"a": 1}, 0.01).per_hour("a") == 1
+    assert Increase({"a": 3}, 1.5).per_hour("a") == 2
+    assert Increase({}, 1.5).per_hour("a") == 0
+
+
+def test_lists_of_cpus_and_of_device_files() -> None:
+    assert cpus.numbers("0-3,8") == {0, 1, 2, 3, 8}
+    assert gres.expand("/dev/nvidia[0-2,7]") == [f"/dev/nvidia{number}" for number in (0, 1, 2, 7)]
+    assert gres.expand("/dev/nvidia0") == ["/dev/nvidia0"]
+
+
+def test_the_kernel_tells_about_its_clock() -> None:
+    assert clock.adjtimex().error_ms >= 0
+
+
+def test_a_log_that_cannot_be_opened_is_refused_and_one_that_is_not_given_does_not_apply(tmp_path: Path) -> None:
+    (tmp_path / "dev").mkdir()
+    with pytest.raises(DoesNotApplyError):
+        _ = kmsg.look(Machine(root=tmp_path)).read
+    (tmp_path / "dev/kmsg").symlink_to("kmsg")
+    refused = kmsg.look(Machine(root=tmp_path))
+    assert refused.refused == "the kernel's log can't be read (/dev/kmsg: Too many levels of symbolic links)"
+    with pytest.raises(OSError, match="can't be read"):
+        _ = refused.read
+
+
+@pytest.mark.skipif(not os.access("/dev/kmsg", os.R_OK), reason="this machine gives no /dev/kmsg")
+def test_the_kernels_own_log_is_read() -> None:
+    assert kmsg.look(Machine()).messages is not None
+
+
+def test_a_mount_with_a_space_in_its_path_is_found_and_the_last_one_on_a_point_counts(tmp_path: Path) -> None:
+    lines = "20 1 0:1 / /a\\040b rw - ext4 x rw\n21 1 0:1 / /a\\040b ro - tmpfs x rw\n"
+    fake_machine.put(tmp_path, mounts.MOUNTINFO, lines)
+    assert mounts.look(Machine(root=tmp_path))["/a b"].kind == "tmpfs"
+
+
+def test_interfaces_of_one_kind_are_kin(tmp_path: Path) -> None:
+    machine = fake_machine.build(tmp_path, fake_machine.interface("ib0"))
+    groups = interfaces.kin(interfaces.look(machine))
+    assert {name: [each.name for each in group] for name, group in groups.items()} == {
+        "ib": ["ib0"], "net": ["net1", "net2"],
+    }  # fmt: skip
+
+
+def test_a_product_is_read_without_nvml(tmp_path: Path) -> None:
+    machine = fake_machine.build(tmp_path)
+    assert product.look(machine) == "NVIDIA H100 80GB HBM3"
+    with pytest.raises(CannotJudgeError):
+        product.look(Machine(root=tmp_path / "none"))
+
+
+def test_a_gpu_that_is_lost_half_way_is_lost(tmp_path: Path) -> None:
+    machine = fake_machine.build(tmp_path)
+    library = FakeNvml(modes={2: "restart_wanted", 5: "lost"})
+    seen = nvml.snapshot(library, machine)
+    assert [gpu.index for gpu in seen.gpus if gpu.lost] == [2, 5]
+    assert seen.gpus[2].uuid == "GPU-fake-2", "its name was read before"
+    assert len(seen.gpus[0].facts) == len(nvml.Fact) - 1, "all but retired pages, which H100 has not"
