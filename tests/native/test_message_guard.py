@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _gcc(*arguments: str) -> None:
-    done = subprocess.run(["gcc", "-D_GNU_SOURCE", *arguments], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(["gcc", "-D_GNU_SOURCE", "-iquote", str(NATIVE), *arguments], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
 
 

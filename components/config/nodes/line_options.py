@@ -31,7 +31,8 @@ def line_violations(options: Mapping[str, int], cpus: int, memory_mib: int, gpus
         return
     if options.get("CoreSpecCount", 0) >= cores:
         yield Violation("options", "CoreSpecCount", want=f"less than the cores of a node ({cores})")
-    if "MemSpecLimit" in options and options["MemSpecLimit"] >= memory_mib:
+    # A limit that is wrong by itself is told of once: `get` leaves it out.
+    if (limit := options.get("MemSpecLimit")) is not None and limit >= memory_mib:
         yield Violation("options", "MemSpecLimit", want=f"less than RealMemory ({memory_mib}, in MiB)")
     restricted = options.get("RestrictedCoresPerGPU", 0)
     if restricted and not gpus:
