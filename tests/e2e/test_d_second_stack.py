@@ -128,7 +128,9 @@ def waits_for(slurm, name: str, job: str) -> bool:
     """Return whether a NodeSet that is being deleted says that it waits for a job, and what would kill it."""
     message = node_set(slurm, name).get("status", {}).get("message", "")
     way_out = f"to kill its jobs: kubectl annotate nodeset {name} pulumi-slurm.dev/force-delete=true"
-    return f"waits for the end of job {job} ({name}-0)" in message and way_out in message
+    # A job without a limit that backfill started has one of a year.
+    waits = re.search(rf"waits for the end of job {job} \({name}-0(, ends by [^)]+)?\)", message)
+    return waits is not None and way_out in message
 
 
 def recorded(slurm, which: str) -> list[str]:

@@ -36,7 +36,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _gcc(*arguments: str) -> None:
-    done = subprocess.run(["gcc", "-D_GNU_SOURCE", "-iquote", str(NATIVE), *arguments], capture_output=True, text=True, timeout=60, check=False)
+    command = ["gcc", "-D_GNU_SOURCE", "-iquote", str(NATIVE), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
 
 
