@@ -10,7 +10,8 @@ from pathlib import Path
 
 import grpc
 import pytest
-from node_health.checks import gpus as checks_gpus
+from node_health.check import Machine
+from node_health.sources import nvidia_smi
 
 from devcluster.fakes import device_plugin_api as api
 from devcluster.fakes import gpus
@@ -133,8 +134,8 @@ def test_allocate_gives_a_container_the_files_of_its_devices_and_no_other(kubele
 
 def test_the_fake_nvidia_smi_answers_the_question_that_node_health_asks(tmp_path):
     assert gpus.NVIDIA_SMI.stat().st_mode & 0o111
-    asked = checks_gpus.look(gpus.NVIDIA_SMI)
-    assert asked == checks_gpus.Asked(6, "No devices were found"), "this machine has no fake GPUs of its own"
+    asked = nvidia_smi.ask(Machine(), str(gpus.NVIDIA_SMI))
+    assert asked == nvidia_smi.Asked(6, "No devices were found"), "this machine has no fake GPUs of its own"
     other = subprocess.run([gpus.NVIDIA_SMI, "-L"], capture_output=True, text=True, check=False)
     assert other.returncode == 2
     assert "fake" in other.stdout

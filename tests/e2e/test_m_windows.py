@@ -75,7 +75,8 @@ def test_an_update_waits_for_its_window_and_goes_when_that_is_open(slurm, before
     reason = f"squeue -h -j {job} -o '%T %r'"
     slurm.wait("a long job waits", lambda: slurm.sh(reason).ok() not in ("PENDING None", "PENDING Priority"), SECONDS)
     assert slurm.sh(reason).ok().startswith("PENDING "), slurm.sh(reason).ok()
-    assert (uids(slurm), slurm.all_idle()) == (there, True)
+    slurm.wait("no node has a job", slurm.all_idle, SECONDS)
+    assert uids(slurm) == there
     slurm.sh(f"scancel {job}").ok()
 
     # As somebody who can't wait: it has been open for an hour.

@@ -155,13 +155,13 @@ def _line(program: str, names: set[str], words: str, before: str, does: str, lab
     if program == "srun":
         memory = "--overlap --mem=0" if in_own_job else "--mem=40"
         patience = "timeout 8 " if "debugger-test" in names else ""
-        line = f"{start}{patience}srun -n1 --time=5 {memory} {words} {does}"
+        line = f"{start}{patience}srun -n1 --time=1 {memory} {words} {does}"
         return f"script -qec {shlex.quote(line)} /dev/null" if names & TERMINAL else line
     if program == "salloc":
-        return f"{start}salloc -n1 --mem=40 --time=5 {words} srun -n1 {does}"
+        return f"{start}salloc -n1 --mem=40 --time=1 {words} srun -n1 {does}"
     wrap = "" if "wrap" in names else shlex.quote(f"--wrap={does}")
     output = "" if "output" in names else f"--output={FOLDER}/out/{label}-batch"
-    return f"{start}{BATCH} {label} -n1 --mem=40 --time=5 {words} {wrap} {output}"
+    return f"{start}{BATCH} {label} -n1 --mem=40 --time=1 {words} {wrap} {output}"
 
 
 def draw(seed: int, plan: Plan) -> list[Run]:
