@@ -149,8 +149,14 @@ def stop(instance: Instance, gently: bool = True) -> None:
 def remove(instance: Instance) -> None:
     """End an instance and delete its state, volumes included: nobody needs what its programs would still write."""
     stop(instance, gently=False)
+
+    def unless_gone(_function: object, _path: str, error: tuple[type[BaseException], BaseException, object]) -> None:
+        # Another program that ends the same instance may remove its files meanwhile.
+        if not isinstance(error[1], FileNotFoundError):
+            raise error[1]
+
     if instance.state.exists():
-        shutil.rmtree(instance.state)
+        shutil.rmtree(instance.state, onerror=unless_gone)
 
 
 def instances() -> list[Instance]:
