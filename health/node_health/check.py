@@ -56,7 +56,7 @@ class Machine:
         root: folder in place of /, such as a fake tree.
     """
 
-    declared: Declared = Declared()  # noqa: RUF009 - frozen
+    declared: Declared = Declared()  # noqa: RUF009 - one instance for all: Declared is frozen
     root: Path = Path("/")
 
     def path(self, absolute: str | Path) -> Path:

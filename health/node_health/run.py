@@ -63,7 +63,7 @@ def judge(check: Check, facts: Any, machine: Machine) -> Answer:
         return Skipped(str(absent))
     except CannotJudgeError as error:
         return unknown(str(error))
-    except Exception as error:  # as for a whole question
+    except Exception as error:  # Whatever it is: a check that raises is UNKNOWN, with that as its evidence.
         return unknown(f"{type(error).__name__}: {error}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from node_health import catalogue, counters, run
+from node_health import catalogue, node, run
 from node_health.check import Applies, Machine
 from node_health.node import Declared
 from node_health.sources import nvml
@@ -14,7 +14,7 @@ from node_health.sources import nvml
 @pytest.fixture
 def snapshot(device_files: list[Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> nvml.Snapshot:
     pytest.importorskip("pynvml", reason="there is no nvidia-ml-py (health/requirements.txt)")
-    monkeypatch.setattr(counters.node, "COUNTERS", tmp_path)  # type: ignore[attr-defined]
+    monkeypatch.setattr(node, "COUNTERS", tmp_path)
     return nvml.look(Machine(Declared(gpus=len(device_files))))
 
 

@@ -103,7 +103,7 @@ def test_a_healthy_machine_passes_every_check(tmp_path: Path) -> None:
 def test_a_source_that_hangs_or_cannot_be_read_is_unknown_and_never_a_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All sources hang at once: each check tells, in the time of one."""
+    """All sources hang at once: each check tells, in the time of one. The sleep stands for a source that hangs."""
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(hangs=True))
     checks = [
         dataclasses.replace(check, look=lambda machine: time.sleep(1000))

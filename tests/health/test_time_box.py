@@ -208,7 +208,7 @@ def test_a_process_that_a_check_leaves_behind_delays_nothing_and_ends(tmp_path: 
     def forks() -> Mapping[str, Answer]:
         child = os.fork()
         if not child:
-            time.sleep(1000)
+            time.sleep(1000)  # Stands for a child that stays: the time box ends it.
         left.write_text(str(child))
         return {"a": WELL, "b": WELL}
 
@@ -233,7 +233,7 @@ def test_a_check_that_fills_its_pipe_is_given_up(tmp_path: Path) -> None:
 
 def test_a_question_has_a_time_of_its_own(tmp_path: Path) -> None:
     def never() -> Mapping[str, Answer]:
-        time.sleep(1000)
+        time.sleep(1000)  # Stands for a check that hangs: the time box ends it.
         return {}
 
     quick = Question(("quick",), lambda: {"quick": WELL})

@@ -12,6 +12,7 @@ import pytest
 
 from components.config import parse
 from components.slurm import slurm_conf
+from tests.image import slurm_files
 from tests.unit.samples import GPU_SET, SMALL, changed
 
 ROOM = """
@@ -32,34 +33,8 @@ from slurm_node.roles import config_dry_run
 asked = json.load(sys.stdin)
 json.dump({name: dataclasses.asdict(config_dry_run.dry_run(files)) for name, files in asked.items()}, sys.stdout)
 """
-SUBMIT = """
-function slurm_job_submit(job, partitions, uid)
-  return slurm.SUCCESS
-end
-function slurm_job_modify(job, record, partitions, uid)
-  return slurm.SUCCESS
-end
-"""
-CLI = """
-function slurm_cli_setup_defaults(options, early)
-  return slurm.SUCCESS
-end
-function slurm_cli_pre_submit(options, offset)
-  return slurm.SUCCESS
-end
-function slurm_cli_post_submit(offset, job, step)
-  return slurm.SUCCESS
-end
-"""
+SUBMIT, CLI, TREE = slurm_files.job_submit(), slurm_files.cli_filter(), slurm_files.tree("cpu-[0-3]")
 JOBCOMP = "function slurm_jobcomp_log_record(job)\n  return slurm.SUCCESS\nend\n"
-TREE = """
-- topology: racks
-  cluster_default: true
-  tree:
-    switches:
-      - switch: rack1
-        nodes: cpu-[0-3]
-"""
 SYSFS = {"AcctGatherInterconnectType": "acct_gather_interconnect/sysfs"}
 RPC_QUEUE = {"SlurmctldParameters": "enable_rpc_queue"}
 BY_FILE = {"TopologyPlugin": "topology/tree"}

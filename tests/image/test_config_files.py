@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.image import slurm_files
 from tests.image.small_cluster import CONTROLLER, LOGIN, WORKER, NewCluster, SmallCluster
 
-SUBMIT = """
-function slurm_job_submit(job, partitions, uid)
+SUBMIT = slurm_files.job_submit(
+    """\
   if job.name == "nameless" then
     slurm.log_user("a job needs a name of its own")
     return slurm.ERROR
@@ -17,35 +18,17 @@ function slurm_job_submit(job, partitions, uid)
   job.admin_comment = "seen by job_submit.lua"
   -- What the jail cannot give a job: 1 << 41 is STEPMGR_ENABLED.
   if job.name == "stepmgr" then job.bitflags = 2199023255552 end
-  return slurm.SUCCESS
-end
-function slurm_job_modify(job, record, partitions, uid)
-  return slurm.SUCCESS
-end
 """
-CLI = """
-function slurm_cli_setup_defaults(options, early)
-  return slurm.SUCCESS
-end
-function slurm_cli_pre_submit(options, offset)
+)
+CLI = slurm_files.cli_filter(
+    """\
   if options["job-name"] == "unlucky" then
     slurm.log_error("cli_filter.lua takes no unlucky jobs")
     return slurm.ERROR
   end
-  return slurm.SUCCESS
-end
-function slurm_cli_post_submit(offset, job, step)
-  return slurm.SUCCESS
-end
 """
-TREE = """
-- topology: racks
-  cluster_default: true
-  tree:
-    switches:
-      - switch: rack1
-        nodes: cpu-0
-"""
+)
+TREE = slurm_files.tree("cpu-0")
 
 
 @pytest.fixture(scope="module")

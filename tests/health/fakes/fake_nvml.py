@@ -108,68 +108,68 @@ class FakeNvml:
         self.gpus = [{**HEALTHY, **MODES[(modes or {}).get(index, "healthy")]} for index in range(gpus)]
         self.init, self.hangs = init, hangs
 
-    def nvmlInit(self) -> None:  # noqa: N802 - NVML's names
+    def nvmlInit(self) -> None:
         if self.hangs:
-            time.sleep(1000)
+            time.sleep(1000)  # Stands for a driver that hangs: the time box ends it.
         if self.init:
             raise NVMLError(self.init)
 
-    def nvmlShutdown(self) -> None:  # noqa: N802
+    def nvmlShutdown(self) -> None:
         pass
 
-    def nvmlSystemGetDriverVersion(self) -> str:  # noqa: N802
+    def nvmlSystemGetDriverVersion(self) -> str:
         return DRIVER
 
-    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+    def nvmlDeviceGetCount(self) -> int:
         return sum(not gpu.get("gone") for gpu in self.gpus)
 
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> dict[str, Any]:  # noqa: N802
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> dict[str, Any]:
         gpu = [gpu for gpu in self.gpus if not gpu.get("gone")][index]
         if gpu.get("lost"):
             raise NVMLError(15)
         return {**gpu, "index": index}
 
-    def nvmlDeviceGetUUID(self, handle: Mapping[str, Any]) -> str:  # noqa: N802
+    def nvmlDeviceGetUUID(self, handle: Mapping[str, Any]) -> str:
         return f"GPU-fake-{handle['index']}"
 
-    def nvmlDeviceGetName(self, handle: Mapping[str, Any]) -> str:  # noqa: N802
+    def nvmlDeviceGetName(self, handle: Mapping[str, Any]) -> str:
         return str(handle["name"])
 
-    def nvmlDeviceGetTotalEccErrors(self, handle: Mapping[str, Any], kind: int, counter: int) -> Any:  # noqa: N802
+    def nvmlDeviceGetTotalEccErrors(self, handle: Mapping[str, Any], kind: int, counter: int) -> Any:
         return _value(handle, "uncorrected" if kind else "corrected")
 
-    def nvmlDeviceGetEccMode(self, handle: Mapping[str, Any]) -> Any:  # noqa: N802
+    def nvmlDeviceGetEccMode(self, handle: Mapping[str, Any]) -> Any:
         return [_value(handle, "ecc")] * 2
 
-    def nvmlDeviceGetFieldValues(self, handle: Mapping[str, Any], fields: list[int]) -> Any:  # noqa: N802
+    def nvmlDeviceGetFieldValues(self, handle: Mapping[str, Any], fields: list[int]) -> Any:
         code = handle.get("refused", 0) or (3 if handle["recovery"] is None else 0)
         return [SimpleNamespace(nvmlReturn=code, value=SimpleNamespace(uiVal=handle["recovery"]))]
 
-    def nvmlDeviceGetNvLinkState(self, handle: Mapping[str, Any], link: int) -> Any:  # noqa: N802
+    def nvmlDeviceGetNvLinkState(self, handle: Mapping[str, Any], link: int) -> Any:
         states = _value(handle, "links")
         if link >= len(states):
             raise NVMLError(3)
         return states[link]
 
-    def nvmlDeviceGetNvLinkErrorCounter(self, handle: Mapping[str, Any], link: int, kind: int) -> Any:  # noqa: N802
+    def nvmlDeviceGetNvLinkErrorCounter(self, handle: Mapping[str, Any], link: int, kind: int) -> Any:
         return _value(handle, "link_errors")
 
-    def nvmlDeviceGetTemperature(self, handle: Mapping[str, Any], sensor: int) -> Any:  # noqa: N802
+    def nvmlDeviceGetTemperature(self, handle: Mapping[str, Any], sensor: int) -> Any:
         return _value(handle, "temperature")
 
-    def nvmlDeviceGetTemperatureThreshold(self, handle: Mapping[str, Any], kind: int) -> Any:  # noqa: N802
+    def nvmlDeviceGetTemperatureThreshold(self, handle: Mapping[str, Any], kind: int) -> Any:
         return _value(handle, "slowdown")
 
-    def nvmlDeviceGetRetiredPagesPendingStatus(self, handle: Mapping[str, Any]) -> Any:  # noqa: N802
+    def nvmlDeviceGetRetiredPagesPendingStatus(self, handle: Mapping[str, Any]) -> Any:
         raise NVMLError(3)
 
-    def nvmlDeviceGetComputeRunningProcesses(self, handle: Mapping[str, Any]) -> Any:  # noqa: N802
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: Mapping[str, Any]) -> Any:
         return [None] * _value(handle, "processes")
 
-    def c_nvmlGpuFabricInfoV_t(self) -> Any:  # noqa: N802
+    def c_nvmlGpuFabricInfoV_t(self) -> Any:
         return SimpleNamespace(state=0, status=0)
 
-    def nvmlDeviceGetGpuFabricInfoV(self, handle: Mapping[str, Any], info: Any) -> None:  # noqa: N802
+    def nvmlDeviceGetGpuFabricInfoV(self, handle: Mapping[str, Any], info: Any) -> None:
         info.state, info.status = _value(handle, "fabric")
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from node_health.check import Check, Machine
 from node_health.sources import mounts
 from node_health.verdict import Finding, fails, passes
 
-SHOWN = "/dev/shm"  # noqa: S108 - the jail's
+SHOWN = "/dev/shm"  # noqa: S108 - the mount point that is looked at; nothing is made there
 PLACE = f"{paths.JAIL_TREE}{SHOWN}"
 MODE = 0o1777
 MIB = 1024**2
