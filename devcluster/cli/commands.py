@@ -18,8 +18,8 @@ from devcluster.cli import check, preview, up
 from devcluster.images import images
 from devcluster.machine.bootstrap import CHECKOUT, cache_folder
 from devcluster.machine.progress import StepFailed, say
-from devcluster.node import node_cli, toolchain
-from devcluster.node.instance import Instance, InvalidNameError
+from devcluster.node import containerd, node_cli, toolchain
+from devcluster.node.instance import Instance, InvalidNameError, enter_command
 from devcluster.release import make as releases
 from devcluster.suite import gpu, gpu_bundle, testing
 from devcluster.vm import guest, kernel
@@ -172,7 +172,7 @@ def _pulumi(options: argparse.Namespace) -> int:
 
 
 def _enter(options: argparse.Namespace) -> int:
-    return _become(node_cli.enter_command(_instance(options), _words(options)))
+    return _become(enter_command(_instance(options), _words(options)))
 
 
 def _logs(options: argparse.Namespace) -> int:
@@ -188,7 +188,7 @@ def _logs(options: argparse.Namespace) -> int:
 
 
 def _load(options: argparse.Namespace) -> int:
-    node_cli.load_image(_instance(options), options.archive)
+    containerd.load_image(_instance(options), options.archive)
     return 0
 
 

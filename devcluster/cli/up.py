@@ -17,7 +17,7 @@ from devcluster.cli.login import ADMIN, USER, Login
 from devcluster.images import images
 from devcluster.machine.bootstrap import CHECKOUT, cache_folder
 from devcluster.machine.progress import Step, StepFailed, say
-from devcluster.node import node_cli, toolchain
+from devcluster.node import containerd, node_cli, toolchain
 from devcluster.node.instance import Instance
 from devcluster.stacks.stack import Stack
 
@@ -95,7 +95,7 @@ def up(instance: Instance, owner: int | None = None, settings: Mapping[str, Any]
     built = images.build_all(cache_folder())
     with Step("images into the node"):
         for image in built.values():
-            node_cli.load_image(instance, image.archive)
+            containerd.load_image(instance, image.archive)
     apply_stack(cluster, {name: image.reference for name, image in built.items()}, settings)
     wait_for_updates(cluster)
     first_job.run(cluster.login)

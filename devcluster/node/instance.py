@@ -13,9 +13,11 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from devcluster.machine.progress import StepFailed
 
 DEFAULT_STATE_ROOT = Path("/var/lib/pulumi-slurm")
 MACHINE_LOCK = Path("/run/pulumi-slurm.lock")
@@ -202,3 +204,15 @@ def write_json(path: Path, content: object) -> None:
     beside = path.with_name(f".{path.name}.new")
     beside.write_text(json.dumps(content, indent=1) + "\n")
     beside.replace(path)
+
+
+def enter_command(instance: Instance, command: Sequence[str]) -> list[str]:
+    """Return the command line that runs a command inside an instance's namespaces.
+
+    Raises:
+        StepFailed: when it does not run.
+    """
+    runtime = instance.runtime()
+    if runtime is None:
+        raise StepFailed(f"instance {instance.name} does not run: start it with 'python3 -m devcluster up'")
+    return ["nsenter", "--target", str(runtime.init), "--mount", "--net", "--pid", "--", *command]

@@ -1,4 +1,4 @@
-"""Commands of `python3 -m devcluster` for a node: start, stop, status, enter, load images."""
+"""Commands of `python3 -m devcluster` for a node: start, stop, status."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from devcluster.apiserver.pki import Authority
 from devcluster.machine.progress import Step, StepFailed, say
 from devcluster.node import (
     addons,
+    containerd,
     instance_supervisor,
     links,
     node_images,
@@ -37,7 +38,6 @@ INIT_SECONDS = 60
 CONTAINERD_SECONDS = 60
 READY_SECONDS = 120
 STOP_SECONDS = 40
-IMPORT_SECONDS = 600
 WANTED_PROGRAMS = {
     "containerd": "containerd", "ctr": "containerd", "runc": "runc", "iptables": "iptables", "nft": "nftables",
     "conntrack": "conntrack", "ip": "iproute2", "unshare": "util-linux", "mount": "mount",
@@ -213,68 +213,6 @@ def kubectl(instance: Instance, binaries: Path, arguments: Sequence[str], stdin:
     return done.stdout
 
 
-def enter_command(instance: Instance, command: Sequence[str]) -> list[str]:
-    """Return the command line that runs a command inside an instance's namespaces.
-
-    Raises:
-        StepFailed: when it does not run.
-    """
-    runtime = instance.runtime()
-    if runtime is None:
-        raise StepFailed(f"instance {instance.name} does not run: start it with 'python3 -m devcluster up'")
-    return ["nsenter", "--target", str(runtime.init), "--mount", "--net", "--pid", "--", *command]
-
-
-def load_image(instance: Instance, archive: Path) -> list[str]:
-    """Import an image archive (docker or OCI) into the node, unless this very file is there already.
-
-    Returns:
-        The names of the images in it.
-
-    Raises:
-        StepFailed: when it is no image archive, does not fit on the disk, or takes too long.
-    """
-    record = instance.state / "loaded-images.json"
-    loaded: dict[str, list[str]] = json.loads(record.read_text()) if record.exists() else {}
-    facts = archive.stat()
-    key = f"{archive.resolve()} {facts.st_size} {facts.st_mtime_ns}"
-    present = set(_ctr(instance, "images", "ls", "-q").split())
-    if key in loaded and set(loaded[key]) <= present:
-        return loaded[key]
-    with archive.open("rb") as content:
-        try:
-            said = subprocess.run(
-                enter_command(instance, [*_CTR, "images", "import", "-"]),
-                stdin=content,
-                capture_output=True,
-                text=True,
-                timeout=IMPORT_SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise StepFailed(
-                f"loading {archive} took more than {IMPORT_SECONDS} s: end what else this machine runs, and start again"
-            ) from None
-    if said.returncode != 0:
-        raise StepFailed(f"loading {archive}: {said.stderr.strip()}")
-    names = [line.split()[1] for line in said.stdout.splitlines() if line.startswith("unpacking ")]
-    loaded = {k: v for k, v in loaded.items() if not set(v) & set(names)} | {key: names}
-    record.write_text(json.dumps(loaded, indent=1))
-    return names
-
-
-_CTR = ("ctr", "--address", node_plan.CONTAINERD_SOCKET, "--namespace", "k8s.io")
-
-
-def _ctr(instance: Instance, *arguments: str) -> str:
-    done = subprocess.run(
-        enter_command(instance, [*_CTR, *arguments]), capture_output=True, text=True, timeout=60, check=False
-    )
-    if done.returncode != 0:
-        raise StepFailed(f"ctr {' '.join(arguments)}: {done.stderr.strip()}", instance.logs / "containerd.log")
-    return done.stdout
-
-
 def _describe(instance: Instance, binaries: Path, checkout: Path) -> NodeFacts:
     missing = {package for program, package in WANTED_PROGRAMS.items() if not shutil.which(program)}
     cni = next((folder for folder in node_plan.CNI_FOLDERS if (folder / "bridge").exists()), None)
@@ -326,7 +264,7 @@ def _wait_for_containerd(instance: Instance) -> None:
     deadline = time.monotonic() + CONTAINERD_SECONDS
     while True:
         try:
-            _ctr(instance, "version")
+            containerd.ctr(instance, "version")
         except StepFailed:
             if time.monotonic() > deadline or not instance.is_running():
                 raise
@@ -341,7 +279,7 @@ def _load_own_images(instance: Instance, binaries: Path) -> None:
         source = (binaries / program).resolve()
         if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
             node_images.archive(source, name, target)
-        load_image(instance, target)
+        containerd.load_image(instance, target)
 
 
 def _wait_until_ready(instance: Instance, binaries: Path, step: Step) -> None:

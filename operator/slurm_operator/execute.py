@@ -265,15 +265,13 @@ class Executor:
         k8s_node = await self._api.get("v1", "nodes", decided.cordon)
         if k8s_node is None:
             return
-        taints = [
-            taint_now for taint_now in k8s_node["spec"].get("taints", []) if taint_now["key"] != names.UNFIT_TAINT
-        ]
-        taint = {"key": names.UNFIT_TAINT, "value": decided.pod, "effect": "NoSchedule"}
+        others = [taint for taint in k8s_node["spec"].get("taints", []) if taint["key"] != names.UNFIT_TAINT]
+        unfit = {"key": names.UNFIT_TAINT, "value": decided.pod, "effect": "NoSchedule"}
         version = k8s_node["metadata"]["resourceVersion"]
         annotations = {names.UNFIT_TAINT: f"{decided.pod}: {decided.why}"}
         change = {
             "metadata": {"resourceVersion": version, "annotations": annotations},
-            "spec": {"unschedulable": True, "taints": [*taints, taint]},
+            "spec": {"unschedulable": True, "taints": [*others, unfit]},
         }
         self._lease.check()
         await self._api.merge("v1", "nodes", decided.cordon, change)

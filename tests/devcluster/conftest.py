@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.node import node_cli, node_images, toolchain
+from devcluster.node import containerd, node_cli, node_images, toolchain
 from devcluster.node.instance import Instance
 from tests.devcluster.node_under_test import CHECKOUT, IMAGE, Node
 
@@ -49,7 +49,7 @@ def starting(binaries: Path, probe: Path) -> Iterator[Callable[[str], Node]]:
         instance = Instance.named(name)
         started.append(instance)
         node_cli.start(instance, binaries, CHECKOUT, owner=os.getpid())
-        node_cli.load_image(instance, probe)
+        containerd.load_image(instance, probe)
         return Node(instance, binaries)
 
     try:

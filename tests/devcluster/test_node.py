@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from devcluster.machine.progress import StepFailed
-from devcluster.node import node_cli, node_plan
-from devcluster.node.instance import Instance
+from devcluster.node import containerd, node_cli, node_plan
+from devcluster.node.instance import Instance, enter_command
 from devcluster.node.supervision import ComponentState
 from tests.devcluster.node_under_test import IMAGE, Node, eventually, fetch, in_namespace, probe_pod
 
@@ -156,11 +156,11 @@ def test_a_crashed_component_is_named_and_restarted(node: Node) -> None:
 
 
 def test_loading_the_same_archive_again_does_nothing(node: Node, probe: Path) -> None:
-    first = node_cli.load_image(node.instance, probe)
+    first = containerd.load_image(node.instance, probe)
     log = node.instance.logs / "containerd.log"
     size = log.stat().st_size
 
-    assert node_cli.load_image(node.instance, probe) == first == [IMAGE]
+    assert containerd.load_image(node.instance, probe) == first == [IMAGE]
     assert "ImageCreate" not in log.read_bytes()[size:].decode()
 
 
@@ -169,18 +169,18 @@ def test_a_file_that_is_no_image_is_refused_in_words(node: Node, tmp_path: Path)
     archive.write_text("no")
 
     with pytest.raises(StepFailed, match=r"not-an-image\.tar"):
-        node_cli.load_image(node.instance, archive)
+        containerd.load_image(node.instance, archive)
 
 
 def test_an_image_that_takes_too_long_is_given_up_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = tmp_path / "large.tar"
     archive.touch()
-    monkeypatch.setattr(node_cli, "IMPORT_SECONDS", 0.1)
+    monkeypatch.setattr(containerd, "IMPORT_SECONDS", 0.1)
     monkeypatch.setattr(node_cli, "_ctr", lambda *_: "")
-    monkeypatch.setattr(node_cli, "enter_command", lambda *_: ["sleep", "30"])
+    monkeypatch.setattr(containerd, "enter_command", lambda *_: ["sleep", "30"])
 
     with pytest.raises(StepFailed, match=r"large\.tar took more than 0\.1 s"):
-        node_cli.load_image(Instance("none", tmp_path), archive)
+        containerd.load_image(Instance("none", tmp_path), archive)
 
 
 def test_starting_what_runs_changes_nothing(node: Node, binaries: Path) -> None:
@@ -226,7 +226,7 @@ def test_starting_a_running_node_anew_restarts_only_what_changed(
 
 
 def test_a_command_inside_sees_the_nodes_network(node: Node) -> None:
-    command = node_cli.enter_command(node.instance, ["ip", "-brief", "addr", "show", "eth0"])
+    command = enter_command(node.instance, ["ip", "-brief", "addr", "show", "eth0"])
 
     seen = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
 

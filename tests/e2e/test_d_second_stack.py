@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from devcluster.machine.progress import StepFailed
-from devcluster.node import node_cli
+from devcluster.node.instance import enter_command
 from devcluster.node.node_plan import CONTAINERD_SOCKET
 from tests.e2e import external_database, submount_sources
 from tests.e2e.second_stack import NAMESPACE, SSH_PORT, SecondStack, accounting
@@ -61,7 +61,7 @@ def with_bad_images(second, slurm) -> str:
     dns = json.loads(slurm.kubectl("get", "deployment", "coredns", "-n", "kube-system", "-o", "json").ok())
     tag = ["ctr", "--address", CONTAINERD_SOCKET, "-n", "k8s.io", "images", "tag", "--force"]
     tag += [dns["spec"]["template"]["spec"]["containers"][0]["image"], SHELL_LESS]
-    subprocess.run(node_cli.enter_command(slurm.cluster.instance, tag), check=True, timeout=30)
+    subprocess.run(enter_command(slurm.cluster.instance, tag), check=True, timeout=30)
     jail, tiny = {**second.facts["jail"], "image": NO_IMAGE}, {**second.facts["nodeSets"][0], "jailImage": SHELL_LESS}
     with pytest.raises(StepFailed) as failed:
         second.up(jail=jail, nodeSets=[tiny], timeouts={"populate": "20s", "available": "20s"})

@@ -16,7 +16,7 @@ import yaml
 
 from devcluster.cli import up
 from devcluster.images import images
-from devcluster.node import node_cli, toolchain
+from devcluster.node import containerd, node_cli, toolchain
 from devcluster.node.instance import Instance
 from devcluster.stacks.stack import Stack
 from tests.e2e import test_f_gpus
@@ -73,7 +73,7 @@ def give_small_jail(patch: pytest.MonkeyPatch, used: Iterable[str] = USED_IMAGES
     """Have `up` take tests.vm.kubelet.small_jail, and wait for the other images as long as a guest needs."""
     build_all = images.build_all
     patch.setattr(images, "build_all", lambda cache: build_all(cache, used) | {"jail": small_jail.image()})
-    patch.setattr(node_cli, "IMPORT_SECONDS", START_SECONDS)
+    patch.setattr(containerd, "IMPORT_SECONDS", START_SECONDS)
 
 
 @pytest.fixture(scope="session")
