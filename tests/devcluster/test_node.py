@@ -176,7 +176,7 @@ def test_an_image_that_takes_too_long_is_given_up_in_words(tmp_path: Path, monke
     archive = tmp_path / "large.tar"
     archive.touch()
     monkeypatch.setattr(containerd, "IMPORT_SECONDS", 0.1)
-    monkeypatch.setattr(node_cli, "_ctr", lambda *_: "")
+    monkeypatch.setattr(containerd, "ctr", lambda *_: "")
     monkeypatch.setattr(containerd, "enter_command", lambda *_: ["sleep", "30"])
 
     with pytest.raises(StepFailed, match=r"large\.tar took more than 0\.1 s"):
