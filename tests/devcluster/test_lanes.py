@@ -22,7 +22,9 @@ print("{name} ends", flush=True)
 raise SystemExit({status})
 """
 IS_ENDED = """
-import pathlib, time
+import pathlib, signal, time
+# What a shell runs in the background ignores SIGINT, and so would its programs.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     pathlib.Path("began").touch()
     time.sleep(600)  # Until it is interrupted.
