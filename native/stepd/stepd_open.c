@@ -98,8 +98,8 @@ static int is_for_everybody(unsigned major, unsigned minor) {
     }
 }
 
-/* A device group is asked at an open alone, and slurmstepd's group allows the devices of all jobs: a task would inherit
- * what its own group refuses. */
+/* Linux asks a device group at an open alone, and slurmstepd's group is not its tasks': they would inherit what theirs
+ * refuses. */
 static int is_a_device(const struct statx *facts) {
     return S_ISBLK(facts->stx_mode) ||
            (S_ISCHR(facts->stx_mode) && !is_for_everybody(facts->stx_rdev_major, facts->stx_rdev_minor));

@@ -107,7 +107,7 @@ OPENING = ("-i {} -o /dev/null", "-o {} -e /dev/null", "-o /dev/null -e {}")
 
 
 def test_slurmstepd_opens_no_gpu_for_a_job(slurm):
-    """slurmstepd may open all GPUs of the node, and a task inherits what it opens."""
+    """slurmstepd is in another device group than its tasks, and they inherit what it opens."""
     paths = [*sorted(ALL), "/dev/zero"]
     lines = [
         f"sbatch --quiet -p gpu {gres} {option.format(path)} --wrap '{HELD}'"
