@@ -371,6 +371,8 @@ class Model(stateful.RuleBasedStateMachine):
             assert found
             listing = {**slurm_nodes.with_jobs(listing, found.jobs)}
         decision = decide(state.seen(listing, found))
+        drained = [each.node for each in decision.actions if isinstance(each, Drain)]
+        assert len(drained) == len({*drained}), f"drained twice at once: {drained}"
         plan = decision.plan
         assert plan
         self.told, noted = plan.findings, {*plan.restarts} - {*cluster.restarts}
