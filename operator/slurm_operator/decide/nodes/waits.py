@@ -16,13 +16,6 @@ def jobs_on(nodes: Iterable[str], jobs: Iterable[SlurmJob] | Unknown) -> str:
     return of_jobs(job for job in known if slurm_nodes.busy_nodes([job]) & asked)
 
 
-def jobs_for(nodes: Iterable[str], jobs: Iterable[SlurmJob] | Unknown) -> str:
-    """Return the jobs that may run on those nodes, or whose users named them; empty if none is known."""
-    asked = frozenset(nodes)
-    known = [] if isinstance(jobs, Unknown) else jobs
-    return of_jobs(job for job in known if slurm_nodes.busy_nodes([job]) & asked or job.names & asked)
-
-
 def of_jobs(jobs: Iterable[SlurmJob]) -> str:
     """Return those jobs, each with the end of its time limit; empty if there is none."""
     there = sorted(jobs, key=lambda job: job.job_id)
