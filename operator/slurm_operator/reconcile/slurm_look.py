@@ -12,7 +12,7 @@ from slurm_operator import metrics
 from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 from slurm_operator.clients.slurmrestd import SlurmRest
-from slurm_operator.decide.node_sets import full_listing, records
+from slurm_operator.decide.node_sets import full_listing, node_set, records, remediate
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.reconcile.pass_budget import ACTED_AFTER_SECONDS, LEAST_SECONDS, LOOKED_AFTER_SECONDS, PassBudget
@@ -112,6 +112,7 @@ class SlurmLook:
         """The jobs that nodes wait for, to be named; not looked at in each pass, unless that is wanted."""
         own = [worker.node for state in sets for worker in state.with_pods() if worker.node]
         waits = any(map(slurm_nodes.is_draining, own))
+        waits = waits or any(remediate.waiting_for_jobs(node_set.repairable(state)) for state in sets)
         lately = self._lately.get(rest.url, _Lately())
         due = self._clock() >= lately.jobs_at + WORDS_SECONDS
         if at_once or (waits and due):

@@ -38,12 +38,16 @@ def unchanged(node_set: NodeSet, actions: Iterable[Action] = ()) -> Decision:
     return Decision([*actions], node_set.updating, remediate.Plan(restarts=node_set.restarts))
 
 
+def repairable(state: NodeSetState) -> NodeSetState:
+    """The set as repairs see it: what holds up updates alone holds up none of the newest template."""
+    return state if state.repairs_held else dataclasses.replace(update.without_outdated(state), hold="")
+
+
 def decide(state: NodeSetState) -> Decision:
     """Return the decision about one node set."""
     if isinstance(state.nodes, Unknown):
         return unchanged(state.node_set, scale.actions_unseen(state))
-    repairable = state if state.repairs_held else dataclasses.replace(update.without_outdated(state), hold="")
-    plan = remediate.plan(repairable)
+    plan = remediate.plan(repairable(state))
     # Drains stand in the order of ADR 33: of one node's the first counts.
     decided = _with_one_drain_each(
         [
@@ -54,7 +58,7 @@ def decide(state: NodeSetState) -> Decision:
             *window.actions(state, update.waiting_for_window(state)),
             *records.actions(state),
             *plan.actions,
-            *reboot.actions(repairable),
+            *reboot.actions(repairable(state)),
         ]
     )
     # One action for each drain: that of an update takes the place of a removal's that has no more cause.
