@@ -191,6 +191,7 @@ def test_what_waits_or_runs_tells_which_nodes_it_names_and_is_asked_once_an_hour
     rest.names = {"7": "cpu-1", "8": "cpu-0", "9": "cpu-5"}
     listing = job_listing.JobListing(clock)
     known = named(rest, listing)
+    assert known
     assert known == Named(frozenset({"cpu-0", "cpu-1", "cpu-9"}), frozenset({"cpu-1", "cpu-9"}))
     assert sorted(job.job_id for job in known.jobs) == [7, 8]
     assert looked_at(rest) == {"7", "8"}

@@ -104,8 +104,10 @@ def actions(state: NodeSetState) -> list[Action]:
 def findings(state: NodeSetState) -> list[Finding]:
     """Nodes that Slurm knows with another size than their set has."""
     there = [worker.name for worker in state.members() if is_misread(state, worker.node)]
+    if not there:
+        return []
     until = f"until it is idle and no job and no reservation names it{kept_for(state, there)}"
-    return [under_way(Reason.RECORD_KEPT, f"{shown(there)} keeps its old size in Slurm {until}")] if there else []
+    return [under_way(Reason.RECORD_KEPT, f"{shown(there)} keeps its old size in Slurm {until}")]
 
 
 def kept_for(state: NodeSetState, nodes: Iterable[str]) -> str:

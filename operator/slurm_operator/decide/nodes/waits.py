@@ -12,7 +12,7 @@ from slurm_operator.state import SlurmJob, Unknown
 def jobs_on(nodes: Iterable[str], jobs: Iterable[SlurmJob] | Unknown) -> str:
     """Return the jobs that may run on those nodes, each with the end of its time limit; empty if none is known."""
     asked = frozenset(nodes)
-    known = [] if isinstance(jobs, Unknown) else jobs
+    known: Iterable[SlurmJob] = () if isinstance(jobs, Unknown) else jobs
     return of_jobs(job for job in known if slurm_nodes.busy_nodes([job]) & asked)
 
 
