@@ -16,7 +16,7 @@ import pulumi.dynamic as dynamic
 
 from components.kubernetes import kubernetes_reader
 from components.wait_provider import Object, Verdict, WaitProvider, full_quotas, refused_pods, wait_for
-from contract import names, reasons
+from contract import names
 
 _NO_IMAGE: Final = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
 
@@ -62,15 +62,16 @@ def judge(wanted: Wanted, state: ClusterState) -> Verdict:
     if status.get("revision") != wanted.revision:
         return Verdict(False, f"the operator has not seen revision {wanted.revision}", faults=faults)
     generation = state.cluster["metadata"]["generation"]
-    available = next(
-        (condition for condition in status.get("conditions") or [] if condition["type"] == "Available"), None
-    )
+    conditions = {condition["type"]: condition for condition in status.get("conditions") or []}
+    available = conditions.get("Available")
     if available is None or available.get("observedGeneration") != generation:
         return Verdict(False, "the operator has not judged the newest SlurmCluster", faults=faults)
     if available["status"] == "True":
         return Verdict(True)
-    words = f"{available['reason']}: {available['message']}"
-    return Verdict(False, words, final=available["reason"] == reasons.CONFIGURATION_REFUSED, faults=faults)
+    # Available also tells what may pass, such as a node that is down.
+    final = conditions.get("Stalled", {}).get("status") == "True"
+    told = conditions["Stalled"] if final else available
+    return Verdict(False, f"{told['reason']}: {told['message']}", final=final, faults=faults)
 
 
 def _images(pods: Iterable[Object]) -> Mapping[str, str]:

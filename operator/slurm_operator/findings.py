@@ -67,8 +67,8 @@ class Findings(list[Finding]):
 
     @property
     def blocking(self) -> list[Finding]:
-        """The findings that say why jobs can't run as declared."""
-        return self.of(Severity.BLOCKING)
+        """The findings that say why jobs can't run as declared, first those that only a person ends."""
+        return sorted(self.of(Severity.BLOCKING), key=lambda finding: finding.reason not in NO_USE_TO_WAIT)
 
     @property
     def unknown(self) -> list[Finding]:

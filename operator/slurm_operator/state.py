@@ -111,10 +111,12 @@ class Named:
     """Nodes that a running or waiting job names, or a reservation of now or later.
 
     `awaited` leaves out nodes that only the jobs on them name, or only the operator's own reservation for updates.
+    `jobs` are those that name a node, for words.
     """
 
     by_any: frozenset[str]
     awaited: frozenset[str]
+    jobs: tuple[SlurmJob, ...] = dataclasses.field(default=(), compare=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

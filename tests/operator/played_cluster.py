@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
+from collections.abc import Iterable
 
 from slurm_operator.decide.node_sets import records
 from slurm_operator.decide.nodes.workers import NodeSetState
@@ -202,8 +203,10 @@ class PlayedCluster:
             elif pod.phase == "starting" and pod.k8s_node and not self.is_away(pod):
                 pod.phase = "up"
                 self._register(name)
-            elif pod.phase == "up" and name in self.records and not self.hosts[pod.k8s_node].dead:
-                if self.records[name].reboot == ISSUED:
+            elif pod.phase == "up" and not self.hosts[pod.k8s_node].dead:
+                if name not in self.records:
+                    self._register(name)
+                elif self.records[name].reboot == ISSUED:
                     continue  # Its slurmd is the one of before.
                 self._return_to_service(name)
             self.look_at_itself(name)
@@ -276,6 +279,17 @@ class PlayedCluster:
         lost = [job for job in self.jobs if job.names and job.names not in self.records]
         assert not lost, f"slurmctld ends {lost}, whose nodes have no record"
         assert self.reserved.keys() <= self.records.keys(), "a reservation loses a node"
+
+    def slurmctld_forgets(self, nodes: Iterable[str]) -> None:
+        """It starts anew from an older state without those records; their slurmds run on, with the jobs there."""
+        for name in {*nodes} & self.records.keys():
+            del self.records[name]
+            self.foreign.pop(name, None)
+            self.reserved.pop(name, None)
+            self.jobs = [job for job in self.jobs if job.names != name]
+            if self.ours:
+                self.ours = dataclasses.replace(self.ours, nodes=self.ours.nodes - {name})
+        self.slurmctld_starts_anew()
 
     # What others do to them.
 

@@ -19,7 +19,7 @@ from contract import names
 from devcluster.apiserver.control_plane import free_ports
 from tests.operator import fake_dry_run, fake_slurmrestd
 from tests.operator.fake_workloads import FakeWorkloads
-from tests.operator.world import KEY, Admin, World, kubeconfig_of_role, operator, until
+from tests.operator.world import KEY, Admin, World, kubeconfig_of_role, operator, passes, until
 
 pytestmark = pytest.mark.apiserver
 
@@ -233,6 +233,21 @@ def test_a_worker_set_comes_again_with_the_size_of_its_pods(world: World) -> Non
     assert world.size() == 2
     assert {"cpu-0", "cpu-1"} <= set(world.names("pods"))
     assert world.slurm.killed == []
+
+
+def test_a_persons_drain_outlives_the_heal_of_its_node_set(world: World) -> None:
+    said = ("state", "reason", "reason_set_by_user", "reason_changed_at")
+    world.slurm.drain("cpu-1", "bad-fan", "alice")
+    before = {key: world.slurm.nodes["cpu-1"][key] for key in said}
+    changes, uid = len(world.slurm.changes()), world.uid("statefulsets", "cpu")
+    try:
+        world.admin.call("DELETE", world.path("statefulsets", "cpu"), {"propagationPolicy": "Background"})
+        until(lambda: world.uid("statefulsets", "cpu") not in ("", uid), "the set is there again, around its pods")
+        passes(world, 2)
+        assert {key: world.slurm.nodes["cpu-1"][key] for key in said} == before
+        assert ("POST", "/node/cpu-1") not in world.slurm.changes()[changes:]
+    finally:
+        world.slurm.undrain("cpu-1")
 
 
 def test_what_cannot_be_changed_back_is_made_anew(world: World) -> None:

@@ -1,7 +1,8 @@
 """A random walk through everything that changes nodes, with the operator's own decisions and actions.
 
 Users edit numbers and templates, and jobs come and go. Administrators drain nodes. Kubernetes nodes fail, are cordoned
-or tainted, or vanish. Listings are incomplete, reconciles die between two actions, pods start late, and the clock runs.
+or tainted, or vanish. slurmctld forgets nodes whose jobs run on. Listings are incomplete, reconciles die between two
+actions, pods start late, and the clock runs.
 
 These promises hold all the time:
 
@@ -143,6 +144,10 @@ class Model(stateful.RuleBasedStateMachine):
     @stateful.rule()
     def slurmctld_starts_anew(self) -> None:
         self.cluster.slurmctld_starts_anew()
+
+    @stateful.rule(ordinals=st.sets(ORDINALS, min_size=1, max_size=3))
+    def slurmctld_forgets_nodes(self, ordinals: set[int]) -> None:
+        self.cluster.slurmctld_forgets(f"cpu-{ordinal}" for ordinal in ordinals)
 
     @stateful.rule()
     def kubernetes_steps(self) -> None:
@@ -371,6 +376,8 @@ class Model(stateful.RuleBasedStateMachine):
             assert found
             listing = {**slurm_nodes.with_jobs(listing, found.jobs)}
         decision = decide(state.seen(listing, found))
+        drained = [each.node for each in decision.actions if isinstance(each, Drain)]
+        assert len(drained) == len({*drained}), f"drained twice at once: {drained}"
         plan = decision.plan
         assert plan
         self.told, noted = plan.findings, {*plan.restarts} - {*cluster.restarts}

@@ -171,6 +171,13 @@ def test_tools_that_read_kstatus_see_ready_waiting_and_stalled() -> None:
     assert kstatus({each.type: each for each in told}) == ("False", "False", "True")
 
 
+def test_what_only_a_person_ends_is_told_before_all_else_that_blocks() -> None:
+    down = Finding(Reason.NODES_DOWN, "down in Slurm: cpu-1", Severity.BLOCKING)
+    refused = Finding(Reason.CONFIGURATION_REFUSED, "slurmctld refuses it", Severity.BLOCKING)
+    available, *_ = Findings([down, refused]).conditions("")
+    assert (available.reason, available.message) == (refused.reason, f"{refused.message}; {down.message}")
+
+
 def test_while_nodes_cannot_be_seen_what_people_said_of_them_stays_told() -> None:
     assert "DrainedByPeople" not in judge(world(), BLIND)[0]
 

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from components import availability, nodes_ready, wait_provider
 from components.wait_provider import UnavailableError
+from contract import names
 from devcluster.apiserver.control_plane import ApiServer
-from tests.operator.world import World
+from tests.operator.world import CONF, World, operator
 
 pytestmark = pytest.mark.apiserver
 FAULT_SECONDS = 2.0
 LIMIT_SECONDS = 60.0
 
 
-@pytest.fixture
-def inputs(running_operator: World, apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Inputs of a wait; a fault is given less time to pass than in earnest."""
-    monkeypatch.setattr(wait_provider, "FAULT_SECONDS", FAULT_SECONDS)
-    running_operator.wait("Available", "True")
+def inputs_of(world: World, apiserver: ApiServer) -> dict[str, Any]:
+    """Inputs of a wait."""
     access = {"kubeconfig": str(apiserver.kubeconfig), "context": None}
     which = {"nodeSet": "cpu", "cluster": "test", "revision": "r1", "operatorImage": ""}
-    return {**which, **access, "namespace": running_operator.namespace, "seconds": LIMIT_SECONDS}
+    return {**which, **access, "namespace": world.namespace, "seconds": LIMIT_SECONDS}
+
+
+@pytest.fixture
+def inputs(running_operator: World, apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Inputs of a wait for an available cluster; a fault is given less time to pass than in earnest."""
+    monkeypatch.setattr(wait_provider, "FAULT_SECONDS", FAULT_SECONDS)
+    running_operator.wait("Available", "True")
+    return inputs_of(running_operator, apiserver)
 
 
 def forbid_more_pods(world: World) -> None:
@@ -50,9 +57,11 @@ def test_a_quota_that_refuses_pods_ends_both_waits_in_the_api_servers_words(
             wait(inputs)
 
 
-def test_a_refused_configuration_ends_the_wait_with_slurmctlds_words(
+def test_a_refused_configuration_ends_the_wait_with_slurmctlds_words_though_a_node_is_down(
     running_operator: World, inputs: dict[str, Any]
 ) -> None:
+    running_operator.slurm.take_down("cpu-1", "Not responding", names.SLURM_USER)
+    running_operator.wait("Available", "False", "NodesDown")
     files = running_operator.get("configmaps", "slurm-config")["data"]
     running_operator.patch(
         "configmaps", "slurm-config-wanted", {"data": {"slurm.conf": files["slurm.conf"] + "Nonsense=1\n"}}
@@ -60,6 +69,17 @@ def test_a_refused_configuration_ends_the_wait_with_slurmctlds_words(
     running_operator.wait("Available", "False", "ConfigurationRefused")
     with pytest.raises(UnavailableError, match=r"ConfigurationRefused: .*Nonsense"):
         availability.wait(inputs)
+
+
+def test_a_new_clusters_refused_configuration_ends_the_wait_although_slurmctld_does_not_start_without_it(
+    cluster: World, tmp_path: Path, kubeconfig: Path, port: int, apiserver: ApiServer
+) -> None:
+    cluster.broken["slurm-controller-0"] = ""
+    cluster.slurm.fail("slurmctld away")
+    with operator(cluster, tmp_path, kubeconfig, port):
+        cluster.declare(slurm_conf=f"{CONF}Nonsense=1\n")
+        with pytest.raises(UnavailableError, match=r"^ConfigurationRefused: .*Nonsense"):
+            availability.wait(inputs_of(cluster, apiserver))
 
 
 def test_the_wait_for_nodes_ends_when_they_take_jobs_and_says_which_do_not_when_its_time_is_over(

@@ -107,10 +107,7 @@ class JobListing:
                 asked = _first(sorted(waiting), waiting)
                 rows = collections.Counter(_whole(number) for number, words in states if "PENDING" in words)
                 async for number, jobs in _one_by_one(rest, asked):
-                    there = [job for job in jobs if _could_start(job)]
-                    # All waiting tasks of an array are one record.
-                    times = max(1, rows[number] // len(there)) if there else 0
-                    counted.update(partition for job in there * times for partition in _asked(job))
+                    counted.update(_nodes_asked_for(number, jobs, rows[number]))
                 return counted if len(asked) == len(waiting) else _as_many(counted, len(waiting) / max(1, len(asked)))
         except (SlurmError, TimeoutError):
             return None
@@ -152,9 +149,23 @@ def _could_start(job: SlurmJob) -> bool:
     return "PENDING" in job.states and "COMPLETING" not in job.states and job.waits_for in _FOR_NODES
 
 
-def _asked(job: SlurmJob) -> list[str]:
-    """A job's partitions, each once for each node that it asks for."""
-    return [partition for partition in job.partitions for _ in range(job.node_count)]
+def _nodes_asked_for(number: str, jobs: Sequence[SlurmJob], rows: int) -> collections.Counter[str]:
+    """Count by partition the nodes that a job, an array or a heterogeneous job waits for.
+
+    Waiting tasks of an array share the record that has the array's number. A task that was requeued, say, has one of
+    its own (job_array_split in src/slurmctld/job_mgr.c).
+
+    Args:
+        number: what slurmrestd was asked for.
+        jobs: the records of its answer.
+        rows: how many of its tasks or components wait.
+    """
+    waiting = sum("PENDING" in job.states for job in jobs)
+    counted: collections.Counter[str] = collections.Counter()
+    for job in filter(_could_start, jobs):
+        tasks = 1 + max(0, rows - waiting) * (str(job.job_id) == number)
+        counted.update(dict.fromkeys(job.partitions, tasks * job.node_count))
+    return counted
 
 
 def _as_many(counted: Mapping[str, int], times: float) -> dict[str, int]:

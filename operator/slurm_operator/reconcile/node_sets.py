@@ -14,7 +14,7 @@ from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.kubernetes import Object
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide.cluster import status
-from slurm_operator.decide.node_sets import deletion, k8s_nodes, node_set, records, update, window
+from slurm_operator.decide.node_sets import deletion, k8s_nodes, node_set, records, remediate, update, window
 from slurm_operator.decide.node_sets.node_set import Decision
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.execute import Executor
@@ -167,7 +167,8 @@ class NodeSets:
         if is_judged and not isinstance(nodes, Unknown):
             held = [*k8s_nodes.held(state), *held]
             findings += window.findings(state, update.waiting_for_window(state))
-            findings += [*k8s_nodes.findings(state), *records.findings(state)]
+            repairs = remediate.findings(node_set.repairable(state))
+            findings += [*k8s_nodes.findings(state), *repairs, *records.findings(state)]
         findings[:0] = held  # What is asked of somebody comes before what he may know.
         own = Findings([*([dataclasses.replace(waiting, severity=Severity.BLOCKING)] if waiting else []), *findings])
         if isinstance(nodes, Unknown):

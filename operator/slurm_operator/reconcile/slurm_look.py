@@ -6,13 +6,13 @@ import asyncio
 import dataclasses
 import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from slurm_operator import metrics
 from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 from slurm_operator.clients.slurmrestd import SlurmRest
-from slurm_operator.decide.node_sets import full_listing, records
+from slurm_operator.decide.node_sets import full_listing, node_set, records, remediate
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.reconcile.pass_budget import ACTED_AFTER_SECONDS, LEAST_SECONDS, LOOKED_AFTER_SECONDS, PassBudget
@@ -24,15 +24,35 @@ RECORDS_SECONDS = 10.0
 """Between looks whether a record may go that a job names, perhaps for days."""
 WORDS_SECONDS = 20.0
 """Between looks at the jobs that nodes wait for, when they are for words alone."""
+TOLD_SECONDS = 60.0
+"""For so long what was seen of jobs is told: not each pass looks at them, and words stay as they are meanwhile."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Slurm:
-    """One pass's knowledge of Slurm; `jobs` are those that may have processes."""
+    """One pass's knowledge of Slurm; `jobs` are those that may have processes or name nodes, for words."""
 
     nodes: Nodes | Unknown
     jobs: tuple[SlurmJob, ...] | Unknown = NOT_ASKED
     full_listing: FullListing | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Lately:
+    """The jobs of the latest looks: those that may have processes, and those that name nodes."""
+
+    jobs: tuple[SlurmJob, ...] | Unknown = NOT_ASKED
+    jobs_at: float = -math.inf
+    naming: tuple[SlurmJob, ...] = ()
+    naming_at: float = -math.inf
+
+    def told(self, now: float) -> tuple[SlurmJob, ...] | Unknown:
+        """Return what may still be told of them."""
+        since = now - TOLD_SECONDS
+        if isinstance(self.jobs, Unknown) or self.jobs_at < since:
+            return self.jobs if isinstance(self.jobs, Unknown) else NOT_ASKED
+        naming = self.naming if self.naming_at >= since else ()
+        return tuple({job.job_id: job for job in (*naming, *self.jobs)}.values())
 
 
 class SlurmLook:
@@ -44,7 +64,8 @@ class SlurmLook:
         self._looked = -math.inf
         self._counted = -math.inf
         self._partitions: frozenset[str] = frozenset()
-        self._named: tuple[float, tuple[SlurmJob, ...] | Unknown] = (-math.inf, NOT_ASKED)
+        self._lately: dict[str, _Lately] = {}
+        """By slurmrestd."""
 
     async def look(
         self,
@@ -80,19 +101,26 @@ class SlurmLook:
         self._looked = self._clock()
         memory = isinstance(running, Running) and running.counts_memory
         built = full_listing.build(full, jobs, counts_memory=memory, named=named)
-        return Slurm(nodes if built is None else slurm_nodes.with_jobs(nodes, built.jobs), known(jobs), built)
+        lately = _Lately(known(jobs), self._looked, named.jobs if named else (), self._looked)
+        self._lately[rest.url] = lately
+        words = lately.told(self._looked)
+        return Slurm(nodes if built is None else slurm_nodes.with_jobs(nodes, built.jobs), words, built)
 
     async def _for_words(
-        self, rest: SlurmRest, sets: Iterable[NodeSetState], budget: PassBudget, *, at_once: bool
+        self, rest: SlurmRest, sets: Sequence[NodeSetState], budget: PassBudget, *, at_once: bool
     ) -> tuple[SlurmJob, ...] | Unknown:
         """The jobs that nodes wait for, to be named; not looked at in each pass, unless that is wanted."""
         own = [worker.node for state in sets for worker in state.with_pods() if worker.node]
         waits = any(map(slurm_nodes.is_draining, own))
-        due = self._clock() >= self._named[0] + WORDS_SECONDS
+        waits = waits or any(remediate.waiting_for_jobs(node_set.repairable(state)) for state in sets)
+        lately = self._lately.get(rest.url, _Lately())
+        due = self._clock() >= lately.jobs_at + WORDS_SECONDS
         if at_once or (waits and due):
             jobs = await self._listing.with_processes(rest, budget.left(LOOKED_AFTER_SECONDS))
-            self._named = (self._clock(), known(jobs))
-        return self._named[1] if at_once or waits else NOT_ASKED
+            lately = dataclasses.replace(lately, jobs=known(jobs), jobs_at=self._clock())
+            self._lately[rest.url] = lately
+        are_told = at_once or waits or any(map(records.needs_names, sets))
+        return lately.told(self._clock()) if are_told else NOT_ASKED
 
     async def count_pending(self, rest: SlurmRest, node_sets: Iterable[NodeSet], budget: PassBudget) -> None:
         """Tell autoscalers how many nodes waiting jobs ask for, unless the pass is late; nobody else needs to know."""

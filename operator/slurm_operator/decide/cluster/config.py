@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 
 from contract import names
 from slurm_operator.decide.cluster import config_keys
-from slurm_operator.decide.nodes import slurm_nodes
-from slurm_operator.findings import Finding, Severity, shown, under_way
+from slurm_operator.decide.nodes import slurm_nodes, waits
+from slurm_operator.findings import Finding, Severity, under_way
 from slurm_operator.reasons import Reason
 from slurm_operator.state import Nodes, Running, SlurmJob, Unknown
 
@@ -149,8 +149,8 @@ def promotion(
             f"the declared configuration is not used, since slurmctld refuses it: {verdict.words}",
             Severity.WRONG | Severity.BLOCKING,
         )
-    waits = None if active is None else _cost(wanted, active, jobs) or _open(wanted, active, closed)
-    return waits or Promote(wanted, verdict.words)
+    held = None if active is None else _cost(wanted, active, jobs) or _open(wanted, active, closed)
+    return held or Promote(wanted, verdict.words)
 
 
 def _cost(wanted: Mapping[str, str], active: Mapping[str, str], jobs: Iterable[SlurmJob] | Unknown) -> Finding | None:
@@ -162,7 +162,7 @@ def _cost(wanted: Mapping[str, str], active: Mapping[str, str], jobs: Iterable[S
     alive = [job for job in jobs if slurm_nodes.is_alive(job)]
     if keys and alive:
         why = "; ".join(f"{key} changes: {config_keys.COSTS[key]}" for key in keys)
-        return Finding(HELD, f"{why}. It waits until there is no job; there are {shown(_numbers(alive))}")
+        return Finding(HELD, f"{why}. It waits until there is no job: {waits.of_jobs(alive)}")
     return _doom(partitions(wanted), alive)
 
 
@@ -242,10 +242,6 @@ def _doom(kept: frozenset[str], jobs: Iterable[SlurmJob]) -> Finding | None:
     if not lost:
         return None
     gone = ", ".join(sorted({name for job in lost for name in job.partitions - kept}))
-    kills = f"the new configuration removes partition {gone}, which would kill its jobs {shown(_numbers(lost))}"
+    kills = f"the new configuration removes partition {gone}, which would kill its {waits.of_jobs(lost)}"
     ways = "it takes no new ones meanwhile; wait for them, cancel them, or keep the partition"
     return Finding(HELD, f"{kills}: {ways}")
-
-
-def _numbers(jobs: list[SlurmJob]) -> list[str]:
-    return [str(job.job_id) for job in jobs]

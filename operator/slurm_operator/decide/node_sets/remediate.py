@@ -22,11 +22,11 @@ from collections.abc import Sequence
 from contract import names
 from slurm_operator import drains
 from slurm_operator.actions import DeletePod, Drain, Purpose
-from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.decide.nodes import slurm_nodes, waits
 from slurm_operator.decide.nodes.k8s_case import Case, case_of
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
-from slurm_operator.findings import Finding
+from slurm_operator.findings import Finding, under_way
 from slurm_operator.reasons import Reason
 from slurm_operator.state import Restart, SlurmNode
 
@@ -76,12 +76,11 @@ def plan(state: NodeSetState) -> Plan:
         if repair.at > state.now - REMEMBERED and not _is_moot(state, repair)
     ]
     state = state.with_restarts(kept[-MOST_REMEMBERED:])
-    policy, members = state.node_set.reactions, state.members()
+    policy = state.node_set.reactions
     if not (policy.restart or policy.replace) or state.hold:
         return Plan(restarts=state.node_set.restarts)
-    unfit = [worker for worker in members if _is_unfit(state, worker, worker.node)]
-    failed = {worker.name for worker in (*unfit, *_taken(state))}
-    if unfit and state.have_one_cause(len(failed), len(members)):
+    unfit, failed = _unfit(state), _failed(state)
+    if unfit and _breaker_is_open(state):
         return Plan(restarts=state.node_set.restarts, findings=(_open_breaker(state, len(failed), unfit[0]),))
     due = [worker for worker in unfit if _is_due(state, worker) and not worker.repair]
     steps = {worker.name: _next_step(state, worker) for worker in due}
@@ -102,6 +101,25 @@ def plan(state: NodeSetState) -> Plan:
     after = state.with_restarts((*state.node_set.restarts, *noted))
     findings += [_waits(after, later)] if later else []
     return Plan((*_drains(state), *_deletions(state)), after.node_set.restarts, tuple(findings))
+
+
+def waiting_for_jobs(state: NodeSetState) -> list[Worker]:
+    """Return the nodes whose repair waits for their jobs."""
+    policy = state.node_set.reactions
+    if not (policy.restart or policy.replace) or policy.dry_run or state.hold or _breaker_is_open(state):
+        return []
+    unfit = [worker for worker in state.members() if worker.drain in (Owner.UNFIT, Owner.REPAIR)]
+    there = [worker for worker in unfit if worker.has_work and worker.pod and not worker.pod.terminating]
+    return [worker for worker in there if worker.repair or _next_step(state, worker) is not RemediationStep.GIVE_UP]
+
+
+def findings(state: NodeSetState) -> list[Finding]:
+    """Return findings about repairs that wait for jobs, with the jobs that are known."""
+    told = []
+    for worker in waiting_for_jobs(state):
+        ends = f"it is repaired when its jobs have ended{waits.for_jobs([worker.name], state.jobs)}"
+        told.append(under_way(Reason.REPAIR_WAITS, f"{worker.name} is unfit ({worker.fault}); {ends}"))
+    return told
 
 
 def _is_moot(state: NodeSetState, noted: Restart) -> bool:
@@ -130,6 +148,19 @@ def _is_unfit(state: NodeSetState, worker: Worker, node: SlurmNode | None) -> bo
     # Our own cordon comes before the deletion of the pod.
     begun = worker.repair is not None and stands is Case.CORDONED
     return begun or stands in (Case.AWAY, Case.TAINTED)
+
+
+def _unfit(state: NodeSetState) -> list[Worker]:
+    return [worker for worker in state.members() if _is_unfit(state, worker, worker.node)]
+
+
+def _failed(state: NodeSetState) -> set[str]:
+    """Return nodes that are unfit, or that a repair has taken."""
+    return {worker.name for worker in (*_unfit(state), *_taken(state))}
+
+
+def _breaker_is_open(state: NodeSetState) -> bool:
+    return state.have_one_cause(len(_failed(state)), len(state.members()))
 
 
 def _ends(worker: Worker) -> bool:

@@ -225,8 +225,10 @@ def _may_begin(worker: Worker) -> bool:
     node = worker.node
     if node is None or worker.is_away:
         return False
+    if slurm_nodes.is_kept_for_others(node) and worker.drain not in (Owner.NEW, Owner.SLURM):
+        return False  # The two others serve nobody before their update.
     if not drains.is_drained(node):
-        return drains.may_be_drained(node, reasons.UPDATE) and not slurm_nodes.is_kept_for_others(node)
+        return drains.may_be_drained(node, reasons.UPDATE)
     return drains.may_become(node, reasons.UPDATE) and slurm_nodes.may_restart(node) and not worker.repair
 
 

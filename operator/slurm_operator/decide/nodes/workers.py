@@ -141,7 +141,7 @@ class NodeSetState:
         k8s_nodes: those of its pods that exist; None if nobody knows.
         reservations: all of Slurm's; None if they were not looked at.
         nodes: the listing with which the pass began.
-        jobs: those that may have processes, as far as they are known, for words.
+        jobs: those that may have processes or name nodes, as far as they are known, for words.
         full_listing: a full listing made after `nodes`; None if none was made.
         hold: why no pod may be restarted for an update; empty if it may.
         repairs_held: whether that holds up repairs, too; else pods of the current template are repaired.
