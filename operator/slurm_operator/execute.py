@@ -16,7 +16,7 @@ from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets import deletion, preconditions
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.drains import Owner
-from slurm_operator.findings import Finding, shown
+from slurm_operator.findings import Condition, Finding, shown
 from slurm_operator.observe import CUSTOM_API
 from slurm_operator.reasons import Reason
 from slurm_operator.state import SlurmJob, SlurmNode, Unknown
@@ -60,7 +60,7 @@ class Executor:
         self._api = api
         self._lease = lease
 
-    async def attempt(self, body: Object, kind: str, work: Awaitable[str]) -> list[Finding]:
+    async def attempt(self, body: Object, kind: str, work: Awaitable[str | None]) -> list[Finding]:
         """Make one change and return why it failed, for Degraded; the next pass tries again."""
         try:
             done = await work
@@ -77,6 +77,13 @@ class Executor:
             log.info("%s: %s", kind, done)
             await self.report.event(body, kind, done)
         return []
+
+    async def tell(
+        self, body: Object, conditions: tuple[Condition, ...], fields: dict[str, object], *, all_of_them: bool = False
+    ) -> list[Finding]:
+        """Write a resource's status and return why that failed; see Reporter.write_status."""
+        writing = self.report.write_status(body, conditions, fields, all_of_them=all_of_them)
+        return await self.attempt(body, "WriteStatus", writing)
 
     async def execute(
         self, rest: SlurmRest, body: Object, decided: actions.Action, jobs: tuple[SlurmJob, ...] | Unknown = ()

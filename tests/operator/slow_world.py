@@ -99,7 +99,7 @@ class Objects(KubernetesApi):
         return self.there.get((plural, name))
 
     async def pages(self, api: str, plural: str, params: dict[str, str]) -> AsyncIterator[tuple[str, Iterator[Object]]]:
-        yield "1", iter(())
+        yield "1", iter([body for (kind, _), body in self.there.items() if kind == plural])
 
     async def watch(self, api: str, plural: str, params: dict[str, str]) -> AsyncIterator[tuple[str, Object]]:
         await asyncio.Event().wait()
@@ -124,6 +124,11 @@ class Objects(KubernetesApi):
         if subresource == "status":
             self.told.append((self.clock(), name, body["status"]))
         return self._change(plural, name, body)
+
+    async def delete(
+        self, api: str, plural: str, name: str, preconditions: Mapping[str, str], *, orphan: bool = False
+    ) -> bool:
+        return self.there.pop((plural, name), None) is not None
 
     def _change(self, plural: str, name: str, change: Mapping[str, Any]) -> Object:
         there = self.there[plural, name]
@@ -176,6 +181,14 @@ class SlowWorld:
     def scale(self, name: str, replicas: int | None) -> None:
         """Say how many nodes a set is to have, or leave that to others."""
         self.api.there[names.NODE_SETS, name]["spec"]["replicas"] = replicas
+
+    def change_template(self, name: str) -> None:
+        """Give a set a new template, of which no pod is yet; all of its pods run on one Kubernetes node."""
+        self.api.add("nodes", {"metadata": {"name": "machine"}}, spec={})
+        self.api.there["statefulsets", name]["status"]["updateRevision"] = "newer"
+        for (kind, pod), body in self.api.there.items():
+            if kind == "pods" and pod.startswith(f"{name}-"):
+                body["spec"]["nodeName"] = "machine"
 
     def size(self, name: str) -> int:
         """StatefulSet.spec.replicas of a node set."""

@@ -14,7 +14,7 @@ from contract import names, paths
 from slurm_operator import execute, observe, report
 from slurm_operator.clients.informer import Informer, Watch
 from slurm_operator.clients.job_listing import JobListing
-from slurm_operator.clients.kubernetes import KubernetesApi, Object
+from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.clients.watched_reads import Reads
@@ -24,7 +24,7 @@ from slurm_operator.decide.cluster.requeue import Outcome
 from slurm_operator.decide.node_sets import deletion
 from slurm_operator.decide.node_sets.node_set import unchanged
 from slurm_operator.decide.nodes import lost_daemons
-from slurm_operator.findings import Finding, Findings, Severity, lasting
+from slurm_operator.findings import Condition, Finding, Findings, Severity, lasting
 from slurm_operator.reasons import Reason
 from slurm_operator.reconcile import administrators, configuration, node_sets, pod_conditions
 from slurm_operator.reconcile.drift import DriftReconciler
@@ -75,6 +75,8 @@ class Reconciler:
         self._conflicts: dict[str, int] = {}
         self._failed: list[Finding] = []
         """Failures of the pass before, after it had told its status."""
+        self._untold: KubernetesError | None = None
+        """Why the SlurmCluster's status could not be written in this pass."""
 
     async def close(self) -> None:
         """Close the connections to slurmrestd, and the watches."""
@@ -127,6 +129,8 @@ class Reconciler:
         if not isinstance(served.nodes, Unknown):
             workers = (pod for pod in seen.pods.values() if pod.component == "worker")
             await self._pod_conditions.tell(workers, served.nodes)
+        if self._untold:
+            raise self._untold  # Nobody can read it: the log, the metric of passes and /readyz tell.
         return outcome
 
     async def _look_at_node_sets(self, now: PassContext, bodies: Mapping[str, Object]) -> node_sets.Served:
@@ -203,7 +207,7 @@ class Reconciler:
             missing = serving.without_cluster(observe.node_set(body))
             status_now = body["status"]
             fields = {key: status_now.get(key) for key in ("replicas", "selector", "updating", "restarts")}
-            await self._executor.report.write_status(body, missing.conditions(""), fields, all_of_them=True)
+            await self._executor.tell(body, missing.conditions(""), fields, all_of_them=True)
 
     async def _say(
         self,
@@ -241,11 +245,21 @@ class Reconciler:
             "configuration": {key: value for key, value in configuration.items() if value} or None,
             "administrators": dict(appointed) or None,
         }
-        await self._executor.report.write_status(body, conditions, fields)
+        self._untold = await self._write_status(body, conditions, fields)
         told = {condition.type: condition.status for condition in conditions}
         if told["Available"] == "Unknown":
             return Outcome.BLIND
         return Outcome.PROGRESSING if (told["Progressing"], told["Available"]) != ("False", "True") else Outcome.STEADY
+
+    async def _write_status(
+        self, body: Object, conditions: tuple[Condition, ...], fields: dict[str, object]
+    ) -> KubernetesError | None:
+        """Write the SlurmCluster's status and return why that failed: actions go on all the same."""
+        try:
+            await self._executor.report.write_status(body, conditions, fields)
+        except KubernetesError as error:
+            return error
+        return None
 
     async def _first_configuration(self) -> None:
         """Without active configuration slurmctld cannot start, and Pulumi may wait for it before it writes the CR."""
@@ -258,7 +272,7 @@ class Reconciler:
     async def _refuse(self, body: Object, served: str) -> None:
         message = f"this namespace is served for SlurmCluster {served}; use a namespace for each Slurm cluster"
         findings = Findings([Finding(Reason.ANOTHER_CLUSTER_IN_NAMESPACE, message, Severity.BLOCKING | Severity.WRONG)])
-        await self._executor.report.write_status(body, findings.conditions(""), {})
+        await self._executor.tell(body, findings.conditions(""), {})
 
     async def _client(self, url: str) -> SlurmRest:
         authority = _authority(self._authority_file) if url.startswith("https:") else None
