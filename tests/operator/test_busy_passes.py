@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
 
 import pytest
-from slurm_operator import execute, handlers, health
+from slurm_operator import execute
 from slurm_operator.clients import dry_run
 from slurm_operator.decide.cluster import config
 from slurm_operator.findings import Finding, lasting
@@ -18,18 +17,10 @@ from slurm_operator.reconcile.configuration import Configuration
 from slurm_operator.reconcile.node_sets import UNTOLD_SECONDS
 
 from contract import names
-from tests.operator.slow_world import SlowWorld, VirtualLoop, at_once
+from tests.operator.slow_world import SlowWorld, VirtualLoop, at_once, passes
 
 NODES = 50
 TOLD_WITHIN = 30.0
-
-
-async def passes(world: SlowWorld, minutes: float) -> None:
-    """Pass after pass as the operator makes them, each with its deadline, for some minutes of virtual time."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(minutes * 60):
-            await handlers._keep_passing("slurm", world.reconciler.run, asyncio.Event(), health.Progress())
-    await world.reconciler.close()
 
 
 def played(

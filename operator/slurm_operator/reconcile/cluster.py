@@ -19,7 +19,7 @@ from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.clients.watched_reads import Reads
 from slurm_operator.configure import Configurer
-from slurm_operator.decide.cluster import accounting, config, daemons, serving, status
+from slurm_operator.decide.cluster import accounting, config, daemons, serving, status, unread
 from slurm_operator.decide.cluster.requeue import Outcome
 from slurm_operator.decide.node_sets import deletion
 from slurm_operator.decide.node_sets.node_set import unchanged
@@ -30,7 +30,7 @@ from slurm_operator.reconcile import administrators, configuration, node_sets, p
 from slurm_operator.reconcile.drift import DriftReconciler
 from slurm_operator.reconcile.pass_budget import BROUGHT_AFTER_SECONDS, PassBudget
 from slurm_operator.reconcile.pass_context import PassContext
-from slurm_operator.state import K8sNode, Kubernetes, Nodes, NodeSet, Pod, SlurmJob, Unknown
+from slurm_operator.state import K8sNode, Kubernetes, Nodes, NodeSet, Pod, SlurmJob, Unknown, Unread
 
 log = logging.getLogger(__name__)
 
@@ -147,6 +147,8 @@ class Reconciler:
 
     async def _bring_configuration(self, now: PassContext, nodes: Nodes | Unknown) -> tuple[Findings, frozenset[str]]:
         seen = now.seen
+        if Unread.CONFIGURATION in seen.unread:
+            return Findings(), seen.cluster.closed
         drifted = self._drift.has_drifted("ConfigMap", seen.cluster.desired_config, seen.desired_config)
         # A slurmctld of the declared template comes first: it may know keys, or accounting, that the old one does not.
         old = daemons.is_controller_old(seen)
@@ -232,7 +234,8 @@ class Reconciler:
         counts = status.total(all_counts)
         findings = status.cluster(seen, served.nodes, all_sets, counts)
         findings[:0] = self._lost_daemons(seen, blind=isinstance(served.nodes, Unknown))
-        findings += [*accounting.findings(seen), *served.problems, *self._failed, *self._drift.problems, *configured]
+        findings += [*accounting.findings(seen), *unread.findings(seen)]
+        findings += [*served.problems, *self._failed, *self._drift.problems, *configured]
         findings, self._conflicts = lasting(findings, execute.CONFLICT, self._conflicts, CONFLICTS_TOLD)
         conditions = findings.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
         conditions += (self._drift.condition,) if self._drift.condition else ()
