@@ -6,12 +6,13 @@ import asyncio
 import dataclasses
 import datetime
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from contract import names, paths
-from slurm_operator import execute, observe, report
+from slurm_operator import execute, metrics, observe, report
 from slurm_operator.clients.informer import Informer, Watch
 from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
@@ -36,6 +37,8 @@ log = logging.getLogger(__name__)
 
 CONFLICTS_TOLD = 5
 """Passes in a row in which one change met a conflict, until it is told."""
+COUNTS_HOLD_SECONDS = 120.0
+"""So long metrics tell what a pass saw, if none has told its status since: longer than a pass and its pause."""
 
 
 class Reconciler:
@@ -75,6 +78,7 @@ class Reconciler:
         self._conflicts: dict[str, int] = {}
         self._failed: list[Finding] = []
         """Failures of the pass before, after it had told its status."""
+        self._told_at = -math.inf
         self._untold: KubernetesError | None = None
         """Why the SlurmCluster's status could not be written in this pass."""
 
@@ -90,10 +94,13 @@ class Reconciler:
             KubernetesError: the API server was away or refused; the next pass begins anew.
             NotLeading: the lease is not ours any more.
         """
+        if not self._lease.held() or self._clock() >= self._told_at + COUNTS_HOLD_SECONDS:
+            metrics.forget_cluster()
         self._lease.check()
         budget = PassBudget(self._clock)
         bodies = await observe.clusters(self._reads)
         if not bodies:
+            metrics.forget_cluster()
             set_bodies = await observe.node_sets(self._reads)
             await self._finish_deletions(set_bodies, "", budget)
             await self._say_that_no_cluster_is_there(set_bodies)
@@ -121,9 +128,9 @@ class Reconciler:
         mark = "" if isinstance(now.running, Unknown) else config.mark(now.running.parameters)
         told_of = {"running": mark, "closed": sorted(closed)}
         outcome = await self._say(body, set_bodies, seen, served, findings, told_of, appointed)
+        self._told_at = self._clock()
         self._failed = await self._node_sets.act(rest, served, set_bodies, budget)
-        if not isinstance(served.nodes, Unknown):
-            await self._node_sets.count_pending(rest, served, budget)
+        await self._node_sets.count_pending(rest, served, budget)
         self._failed += await self._node_sets.reservations.end_left_over(rest, body, seen.node_sets, budget)
         await self._finish_deletions(set_bodies, seen.cluster.name, budget)
         if not isinstance(served.nodes, Unknown):
@@ -231,6 +238,7 @@ class Reconciler:
             all_counts += [] if refused else [counts]
             if node_set.cluster == seen.cluster.name:
                 all_sets += findings
+        self._node_sets.forget_gone(node_set.name for node_set in seen.node_sets)
         counts = status.total(all_counts)
         findings = status.cluster(seen, served.nodes, all_sets, counts)
         findings[:0] = self._lost_daemons(seen, blind=isinstance(served.nodes, Unknown))

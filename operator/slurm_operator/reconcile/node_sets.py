@@ -124,7 +124,10 @@ class NodeSets:
         return problems
 
     async def count_pending(self, rest: SlurmRest, served: Served, budget: PassBudget) -> None:
-        """Tell autoscalers how many nodes waiting jobs ask for, unless the pass is late."""
+        """Tell autoscalers how many nodes waiting jobs ask for, unless the pass is late or sees no nodes."""
+        if isinstance(served.nodes, Unknown):
+            self._slurm.forget_pending()
+            return
         await self._slurm.count_pending(rest, (node_set.state.node_set for node_set in served.sets.values()), budget)
 
     async def _write_resource(self, rest: SlurmRest, state: NodeSetState, body: Object) -> list[Finding]:
@@ -155,12 +158,18 @@ class NodeSets:
         removing = self._executor.remove_finalizer(body, decided)
         failed = await self._executor.attempt(body, "Release", removing)
         if not failed:
-            name = body["metadata"]["name"]
-            self._told.pop(name, None)
-            self._untold.pop(name, None)
-            metrics.REPAIRS_HELD.clear()  # Those of the others come again with the next pass.
-            metrics.WANTED.clear()
+            self._forget(body["metadata"]["name"])
         return failed
+
+    def forget_gone(self, there: Iterable[str]) -> None:
+        """Forget the node sets that are gone, whoever let them go; `there` are the names of those that are not."""
+        for name in self._told.keys() - set(there):
+            self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        self._told.pop(name, None)
+        self._untold.pop(name, None)
+        metrics.forget_node_set(name)
 
     async def say(
         self, body: Object, served: ServedSet, refused: Findings | None = None
@@ -197,7 +206,9 @@ class NodeSets:
         ready = f"{counts.ready} of {counts.wanted} nodes take jobs"
         conditions = (*own.conditions(ready), status.scaled_outside(wanted))
         failed = await self._write_status(body, conditions, fields)
-        if counts.allocated is not None:
+        if counts.allocated is None:
+            metrics.ALLOCATED_NODES.remove(wanted.name)
+        else:
             metrics.ALLOCATED_NODES.labels(wanted.name).set(counts.allocated)
         await self._tell(body, [waiting] if waiting else [], held)
         for action, number in update.queue(state).items() if is_judged else ():
