@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
 import httpx
 
 from contract import names, reasons
 from slurm_operator import actions, drains, metrics, report
+from slurm_operator.clients.json_patch import as_seen, escaped
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
@@ -226,10 +227,18 @@ class Executor:
         Raises:
             KubernetesError: 409 if another pod has the name by now, or the label is gone.
         """
-        label = names.LABEL_EVICTABLE.replace("/", "~1")
-        is_seen = {"op": "test", "path": "/metadata/uid", "value": uid}
+        is_seen = as_seen({"metadata": {"uid": uid}}, "/metadata/uid")
+        without = {"op": "remove", "path": f"/metadata/labels/{escaped(names.LABEL_EVICTABLE)}"}
+        await self._patch("v1", "pods", name, [*is_seen, without])
+
+    async def _patch(self, api: str, plural: str, name: str, operations: Sequence[Object]) -> None:
+        """Carry out a JSON patch.
+
+        Raises:
+            KubernetesError: 409 if one of its tests fails.
+        """
         try:
-            await self._api.patch("v1", "pods", name, [is_seen, {"op": "remove", "path": f"/metadata/labels/{label}"}])
+            await self._api.patch(api, plural, name, operations)
         except KubernetesError as error:
             if error.status != httpx.codes.UNPROCESSABLE_ENTITY:
                 raise
@@ -274,17 +283,25 @@ class Executor:
             return
         others = [taint for taint in k8s_node["spec"].get("taints", []) if taint["key"] != names.UNFIT_TAINT]
         unfit = {"key": names.UNFIT_TAINT, "value": decided.pod, "effect": "NoSchedule"}
-        version = k8s_node["metadata"]["resourceVersion"]
-        annotations = {names.UNFIT_TAINT: f"{decided.pod}: {decided.why}"}
-        change = {
-            "metadata": {"resourceVersion": version, "annotations": annotations},
-            "spec": {"unschedulable": True, "taints": [*others, unfit]},
-        }
+        noted, where = f"{decided.pod}: {decided.why}", "/metadata/annotations"
+        annotation = {"op": "add", "path": where, "value": {names.UNFIT_TAINT: noted}}
+        if k8s_node["metadata"].get("annotations"):
+            annotation = {"op": "add", "path": f"{where}/{escaped(names.UNFIT_TAINT)}", "value": noted}
+        change = [
+            {"op": "add", "path": "/spec/unschedulable", "value": True},
+            {"op": "add", "path": "/spec/taints", "value": [*others, unfit]},
+            annotation,
+        ]
+        # A kubelet writes its node's status all the time: another version of the whole says nothing.
+        seen = as_seen(k8s_node, "/metadata/uid", "/spec/taints")
         self._lease.check()
-        await self._api.merge("v1", "nodes", decided.cordon, change)
+        await self._patch("v1", "nodes", decided.cordon, [*seen, *change])
 
     async def add_finalizer(self, node_set: Object, rest_url: str) -> str:
-        """Set our finalizer on a NodeSet and note whom to ask about its jobs: its deletion then waits for them."""
+        """Set our finalizer on a NodeSet and note whom to ask about its jobs: its deletion then waits for them.
+
+        The whole object is its precondition: a pass does this before it writes anything else, so conflicts are rare.
+        """
         self._lease.check()
         metadata = node_set["metadata"]
         finalizers = sorted({*metadata.get("finalizers", []), names.FINALIZER})
@@ -314,7 +331,10 @@ class Executor:
             self._lease.check()
         metadata = node_set["metadata"]
         kept = [finalizer for finalizer in metadata["finalizers"] if finalizer != names.FINALIZER]
-        await self._api.replace(CUSTOM_API, names.NODE_SETS, {**node_set, "metadata": {**metadata, "finalizers": kept}})
+        # All that decided, but not the status, which this pass may have written.
+        seen = as_seen(node_set, "/metadata/uid", "/metadata/annotations", "/metadata/finalizers", "/spec")
+        change = {"op": "replace", "path": "/metadata/finalizers", "value": kept}
+        await self._patch(CUSTOM_API, names.NODE_SETS, metadata["name"], [*seen, change])
         return f"let {metadata['name']} go: {decided.why}"
 
 
