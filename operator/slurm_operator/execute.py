@@ -284,18 +284,19 @@ class Executor:
         others = [taint for taint in k8s_node["spec"].get("taints", []) if taint["key"] != names.UNFIT_TAINT]
         unfit = {"key": names.UNFIT_TAINT, "value": decided.pod, "effect": "NoSchedule"}
         noted, where = f"{decided.pod}: {decided.why}", "/metadata/annotations"
-        annotation = {"op": "add", "path": where, "value": {names.UNFIT_TAINT: noted}}
-        if k8s_node["metadata"].get("annotations"):
-            annotation = {"op": "add", "path": f"{where}/{escaped(names.UNFIT_TAINT)}", "value": noted}
+        # A kubelet writes its node's status all the time: another version of the whole says nothing.
+        tests = as_seen(k8s_node, "/metadata/uid", "/spec/taints")
+        annotation: Object = {"op": "add", "path": f"{where}/{escaped(names.UNFIT_TAINT)}", "value": noted}
+        if not k8s_node["metadata"].get("annotations"):
+            tests += as_seen(k8s_node, where)
+            annotation |= {"path": where, "value": {names.UNFIT_TAINT: noted}}
         change = [
             {"op": "add", "path": "/spec/unschedulable", "value": True},
             {"op": "add", "path": "/spec/taints", "value": [*others, unfit]},
             annotation,
         ]
-        # A kubelet writes its node's status all the time: another version of the whole says nothing.
-        seen = as_seen(k8s_node, "/metadata/uid", "/spec/taints")
         self._lease.check()
-        await self._patch("v1", "nodes", decided.cordon, [*seen, *change])
+        await self._patch("v1", "nodes", decided.cordon, [*tests, *change])
 
     async def add_finalizer(self, node_set: Object, rest_url: str) -> str:
         """Set our finalizer on a NodeSet and note whom to ask about its jobs: its deletion then waits for them.

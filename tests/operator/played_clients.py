@@ -50,7 +50,7 @@ class PlayedApi(KubernetesApi):
     async def get(self, api: str, plural: str, name: str) -> Object | None:
         assert (api, plural) == ("v1", "nodes")
         taints = [{"key": key, "effect": "NoSchedule"} for key in self.cluster.hosts[name].taints()]
-        return {"metadata": {"uid": f"of {name}"}, "spec": {"taints": taints}}
+        return {"metadata": {"uid": f"of {name}", "annotations": {"others": "x"}}, "spec": {"taints": taints}}
 
     async def _cordon(self, name: str, operations: Sequence[Object]) -> None:
         tests = {each["path"]: each["value"] for each in operations if each["op"] == "test"}

@@ -13,7 +13,18 @@ from slurm_operator.decide.cluster.status import Counts
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Condition, Finding, Findings, Severity, under_way
 from slurm_operator.reasons import Reason
-from slurm_operator.state import Cluster, Kubernetes, Nodes, NodeSet, Pod, SlurmJob, SlurmNode, Unknown, Unread, Workload
+from slurm_operator.state import (
+    Cluster,
+    Kubernetes,
+    Nodes,
+    NodeSet,
+    Pod,
+    SlurmJob,
+    SlurmNode,
+    Unknown,
+    Unread,
+    Workload,
+)
 
 from tests.operator.sets import node_set
 

@@ -1,4 +1,4 @@
-"""Tells what a pass does without, because the API server refuses to show it: a lost right stops no more than it must."""
+"""Tells what a pass does without, since the API server refuses to show it: a lost right stops no more than it must."""
 
 from __future__ import annotations
 
