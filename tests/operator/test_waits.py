@@ -117,5 +117,5 @@ def test_a_quota_that_refuses_populates_pod_ends_its_wait_in_the_api_servers_wor
     cluster.admin.call("POST", path, {**event, "message": words, "lastTimestamp": "2026-01-01T00:00:00Z"})
     inputs = {"job": job["name"], "namespace": cluster.namespace, "seconds": LIMIT_SECONDS}
     inputs |= {"kubeconfig": str(apiserver.kubeconfig), "context": None}
-    with pytest.raises(UnavailableError, match="Job slurm-jail-2: .*exceeded quota: small"):
+    with pytest.raises(UnavailableError, match=r"Job slurm-jail-2: .*exceeded quota: small"):
         jail_ready.wait(inputs)

@@ -61,6 +61,7 @@ class NodeSets:
 
     def __init__(self, executor: Executor, listing: JobListing, clock: Callable[[], float] = time.monotonic) -> None:
         self._executor = executor
+        self._clock = clock
         self._listing = listing
         self._slurm = SlurmLook(listing, clock)
         self.reservations = Reservations(executor, clock)
