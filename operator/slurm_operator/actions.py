@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
+from collections.abc import Set
 
 from contract import reasons
 
@@ -156,6 +157,14 @@ NodeAction = Drain | DrainDown | Undrain | Comment | UpdateNode | RequeueJobs | 
 """Changes of Slurm's record of one node."""
 ReservationAction = Reserve | ChangeReservation | EndReservation
 Action = SetReplicas | SetOnDelete | NodeAction | ReservationAction | SetEvictable | DeletePod
+
+
+def is_update_of(nodes: Set[str], action: Action) -> bool:
+    """Return True if an action is a step of the update of one of these nodes, which stay in their node set."""
+    match action:
+        case Drain(node=name, reason=reasons.UPDATE) | RequeueJobs(node=name) | DeletePod(name, purpose=Purpose.UPDATE):
+            return name in nodes
+    return False
 
 
 def kind(action: Action) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
 import httpx
 
 from contract import names, reasons
 from slurm_operator import actions, drains, metrics, report
+from slurm_operator.clients.json_patch import as_seen, escaped
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
@@ -16,7 +17,7 @@ from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets import deletion, preconditions
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.drains import Owner
-from slurm_operator.findings import Finding, shown
+from slurm_operator.findings import Condition, Finding, shown
 from slurm_operator.observe import CUSTOM_API
 from slurm_operator.reasons import Reason
 from slurm_operator.state import SlurmJob, SlurmNode, Unknown
@@ -60,7 +61,7 @@ class Executor:
         self._api = api
         self._lease = lease
 
-    async def attempt(self, body: Object, kind: str, work: Awaitable[str]) -> list[Finding]:
+    async def attempt(self, body: Object, kind: str, work: Awaitable[str | None]) -> list[Finding]:
         """Make one change and return why it failed, for Degraded; the next pass tries again."""
         try:
             done = await work
@@ -77,6 +78,13 @@ class Executor:
             log.info("%s: %s", kind, done)
             await self.report.event(body, kind, done)
         return []
+
+    async def tell(
+        self, body: Object, conditions: tuple[Condition, ...], fields: dict[str, object], *, all_of_them: bool = False
+    ) -> list[Finding]:
+        """Write a resource's status and return why that failed; see Reporter.write_status."""
+        writing = self.report.write_status(body, conditions, fields, all_of_them=all_of_them)
+        return await self.attempt(body, "WriteStatus", writing)
 
     async def execute(
         self, rest: SlurmRest, body: Object, decided: actions.Action, jobs: tuple[SlurmJob, ...] | Unknown = ()
@@ -219,10 +227,18 @@ class Executor:
         Raises:
             KubernetesError: 409 if another pod has the name by now, or the label is gone.
         """
-        label = names.LABEL_EVICTABLE.replace("/", "~1")
-        is_seen = {"op": "test", "path": "/metadata/uid", "value": uid}
+        is_seen = as_seen({"metadata": {"uid": uid}}, "/metadata/uid")
+        without = {"op": "remove", "path": f"/metadata/labels/{escaped(names.LABEL_EVICTABLE)}"}
+        await self._patch("v1", "pods", name, [*is_seen, without])
+
+    async def _patch(self, api: str, plural: str, name: str, operations: Sequence[Object]) -> None:
+        """Carry out a JSON patch.
+
+        Raises:
+            KubernetesError: 409 if one of its tests fails.
+        """
         try:
-            await self._api.patch("v1", "pods", name, [is_seen, {"op": "remove", "path": f"/metadata/labels/{label}"}])
+            await self._api.patch(api, plural, name, operations)
         except KubernetesError as error:
             if error.status != httpx.codes.UNPROCESSABLE_ENTITY:
                 raise
@@ -267,17 +283,26 @@ class Executor:
             return
         others = [taint for taint in k8s_node["spec"].get("taints", []) if taint["key"] != names.UNFIT_TAINT]
         unfit = {"key": names.UNFIT_TAINT, "value": decided.pod, "effect": "NoSchedule"}
-        version = k8s_node["metadata"]["resourceVersion"]
-        annotations = {names.UNFIT_TAINT: f"{decided.pod}: {decided.why}"}
-        change = {
-            "metadata": {"resourceVersion": version, "annotations": annotations},
-            "spec": {"unschedulable": True, "taints": [*others, unfit]},
-        }
+        noted, where = f"{decided.pod}: {decided.why}", "/metadata/annotations"
+        # A kubelet writes its node's status all the time: another version of the whole says nothing.
+        tests = as_seen(k8s_node, "/metadata/uid", "/spec/taints")
+        annotation: Object = {"op": "add", "path": f"{where}/{escaped(names.UNFIT_TAINT)}", "value": noted}
+        if not k8s_node["metadata"].get("annotations"):
+            tests += as_seen(k8s_node, where)
+            annotation |= {"path": where, "value": {names.UNFIT_TAINT: noted}}
+        change = [
+            {"op": "add", "path": "/spec/unschedulable", "value": True},
+            {"op": "add", "path": "/spec/taints", "value": [*others, unfit]},
+            annotation,
+        ]
         self._lease.check()
-        await self._api.merge("v1", "nodes", decided.cordon, change)
+        await self._patch("v1", "nodes", decided.cordon, [*tests, *change])
 
     async def add_finalizer(self, node_set: Object, rest_url: str) -> str:
-        """Set our finalizer on a NodeSet and note whom to ask about its jobs: its deletion then waits for them."""
+        """Set our finalizer on a NodeSet and note whom to ask about its jobs: its deletion then waits for them.
+
+        The whole object is its precondition: a pass does this before it writes anything else, so conflicts are rare.
+        """
         self._lease.check()
         metadata = node_set["metadata"]
         finalizers = sorted({*metadata.get("finalizers", []), names.FINALIZER})
@@ -307,7 +332,10 @@ class Executor:
             self._lease.check()
         metadata = node_set["metadata"]
         kept = [finalizer for finalizer in metadata["finalizers"] if finalizer != names.FINALIZER]
-        await self._api.replace(CUSTOM_API, names.NODE_SETS, {**node_set, "metadata": {**metadata, "finalizers": kept}})
+        # All that decided, but not the status, which this pass may have written.
+        seen = as_seen(node_set, "/metadata/uid", "/metadata/annotations", "/metadata/finalizers", "/spec")
+        change = {"op": "replace", "path": "/metadata/finalizers", "value": kept}
+        await self._patch(CUSTOM_API, names.NODE_SETS, metadata["name"], [*seen, change])
         return f"let {metadata['name']} go: {decided.why}"
 
 

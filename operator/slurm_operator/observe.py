@@ -10,8 +10,10 @@ import datetime
 import functools
 import json
 import sys
-from collections.abc import Mapping, Set
+from collections.abc import Awaitable, Mapping, Set
 from typing import TypeVar
+
+import httpx
 
 from contract import names, pod_variables, policies
 from contract.pod_variables import NodeKey
@@ -32,6 +34,7 @@ from slurm_operator.state import (
     Restart,
     Taint,
     Toleration,
+    Unread,
     UpdatePolicy,
     Window,
     Workload,
@@ -41,6 +44,7 @@ CUSTOM_API = names.API_VERSION
 _A_MONDAY = datetime.date(2024, 1, 1)
 _LOG_LINES = 100
 _Policy = TypeVar("_Policy", UpdatePolicy, ReactionPolicy)
+_T = TypeVar("_T")
 _NOT_STARTING = frozenset(
     {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"}
     | {"CreateContainerError", "RunContainerError", "CrashLoopBackOff"}
@@ -78,27 +82,42 @@ async def workloads(reads: Reads, cluster: str) -> tuple[dict[str, Workload], di
 
 async def kubernetes(reads: Reads, body: Object) -> tuple[Kubernetes, Mapping[str, Object]]:
     """Read everything in Kubernetes that concerns a SlurmCluster, and the NodeSet resources as they are."""
-    cluster = read_cluster(body)
+    cluster, unread = read_cluster(body), dict[Unread, str]()
     everything, (sets, pods), rest = await asyncio.gather(
-        node_sets(reads), workloads(reads, cluster.name), reads.get("apps/v1", "deployments", cluster.rest)
+        node_sets(reads),
+        workloads(reads, cluster.name),
+        _unless_refused(Unread.REST, unread, reads.get("apps/v1", "deployments", cluster.rest)),
     )
     # After the objects: Pulumi writes the ledger before any of them, so whoever sees a change knows its ledger.
     wanted, active, ledger = await asyncio.gather(
-        files(reads, cluster.desired_config),
-        files(reads, cluster.active_config),
-        reads.get_latest("v1", "secrets", names.LEDGER),
+        _unless_refused(Unread.CONFIGURATION, unread, files(reads, cluster.desired_config)),
+        _unless_refused(Unread.CONFIGURATION, unread, files(reads, cluster.active_config)),
+        _unless_refused(Unread.LEDGER, unread, reads.get_latest("v1", "secrets", names.LEDGER)),
     )
+    shown = Unread.CONFIGURATION not in unread
     seen = Kubernetes(
         cluster=cluster,
         node_sets=tuple(node_set(item) for _, item in sorted(everything.items())),
         workloads=sets,
         rest=None if rest is None else workload(rest),
         pods=pods,
-        desired_config=wanted,
-        active_config=active,
+        desired_config=wanted if shown else None,
+        active_config=active if shown else None,
         ledger_revision=_ledger_revision(ledger),
+        unread=unread,
     )
     return dataclasses.replace(seen, accounting_words=await _accounting_words(reads, seen)), everything
+
+
+async def _unless_refused(part: Unread, unread: dict[Unread, str], reading: Awaitable[_T | None]) -> _T | None:
+    """Return what is read, None if the operator lacks the right to read it: `unread` then has the words."""
+    try:
+        return await reading
+    except KubernetesError as error:
+        if error.status != httpx.codes.FORBIDDEN:
+            raise
+        unread[part] = str(error)
+        return None
 
 
 async def _accounting_words(reads: Reads, seen: Kubernetes) -> str:

@@ -101,6 +101,7 @@ class Reason(enum.StrEnum):
     # Of what is not seen.
     JOBS_NOT_LISTED = "JobsNotListed"
     NODES_UNREADABLE = "NodesUnreadable"
+    NOT_READABLE = "NotReadable"
     NOT_ASKED = "NotAsked"
     REST_ANSWER_UNUSABLE = "RestAnswerUnusable"
     REST_UNAUTHORIZED = "RestUnauthorized"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import enum
 from collections.abc import Mapping, Set
 
 from contract import policies
@@ -351,9 +352,20 @@ class Cluster:
     appointed: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
+class Unread(enum.StrEnum):
+    """What a pass can do without where the API server refuses to show it."""
+
+    REST = "slurmrestd's Deployment"
+    CONFIGURATION = "the configuration"
+    LEDGER = "the ledger"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kubernetes:
-    """One pass's state of Kubernetes; `accounting_words` says why slurmdbd is not ready, from its log."""
+    """One pass's state of Kubernetes; `accounting_words` says why slurmdbd is not ready, from its log.
+
+    `unread` has the API server's words about what it refuses to show. The fields of that are None.
+    """
 
     cluster: Cluster
     node_sets: tuple[NodeSet, ...]
@@ -364,6 +376,7 @@ class Kubernetes:
     active_config: Mapping[str, str] | None
     ledger_revision: str | None
     accounting_words: str = ""
+    unread: Mapping[Unread, str] = dataclasses.field(default_factory=dict)
 
 
 Nodes = Mapping[str, SlurmNode]

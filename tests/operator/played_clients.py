@@ -50,17 +50,19 @@ class PlayedApi(KubernetesApi):
     async def get(self, api: str, plural: str, name: str) -> Object | None:
         assert (api, plural) == ("v1", "nodes")
         taints = [{"key": key, "effect": "NoSchedule"} for key in self.cluster.hosts[name].taints()]
-        return {"metadata": {"resourceVersion": "1"}, "spec": {"taints": taints}}
+        return {"metadata": {"uid": f"of {name}", "annotations": {"others": "x"}}, "spec": {"taints": taints}}
 
-    async def merge(self, api: str, plural: str, name: str, change: Object) -> Object:
-        assert (api, plural) == ("v1", "nodes")
-        host, keys = self.cluster.hosts[name], {each["key"]: each.get("value", "") for each in change["spec"]["taints"]}
-        assert change["spec"]["unschedulable"]
+    async def _cordon(self, name: str, operations: Sequence[Object]) -> None:
+        tests = {each["path"]: each["value"] for each in operations if each["op"] == "test"}
+        there = await self.get("v1", "nodes", name)
+        assert there and tests == {"/metadata/uid": f"of {name}", "/spec/taints": there["spec"]["taints"]}
+        said = {each["path"]: each["value"] for each in operations if each["op"] == "add"}
+        host, keys = self.cluster.hosts[name], {each["key"]: each.get("value", "") for each in said["/spec/taints"]}
+        assert said["/spec/unschedulable"]
         assert self.cluster.pods[keys[names.UNFIT_TAINT]].k8s_node == name
         assert host.tainted == (MAINTENANCE in keys), "another's taint stays"
         assert not host.tainted or host.cordoned or host.ours, f"{name} was tainted by somebody else"
         host.ours = True
-        return change
 
     async def apply(
         self, api: str, plural: str, body: Object, subresource: str = "", manager: str = names.OPERATOR_FIELD_MANAGER
@@ -77,6 +79,9 @@ class PlayedApi(KubernetesApi):
         return body
 
     async def patch(self, api: str, plural: str, name: str, operations: Sequence[Object]) -> Object:
+        if plural == "nodes":
+            await self._cordon(name, operations)
+            return {}
         test, operation = operations
         assert (plural, operation["op"]) == ("pods", "remove")
         pod = self.cluster.pods[name]

@@ -13,7 +13,18 @@ from slurm_operator.decide.cluster.status import Counts
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Condition, Finding, Findings, Severity, under_way
 from slurm_operator.reasons import Reason
-from slurm_operator.state import Cluster, Kubernetes, Nodes, NodeSet, Pod, SlurmJob, SlurmNode, Unknown, Workload
+from slurm_operator.state import (
+    Cluster,
+    Kubernetes,
+    Nodes,
+    NodeSet,
+    Pod,
+    SlurmJob,
+    SlurmNode,
+    Unknown,
+    Unread,
+    Workload,
+)
 
 from tests.operator.sets import node_set
 
@@ -102,6 +113,16 @@ def test_a_cluster_with_all_its_nodes_is_available() -> None:
 def test_what_is_missing_blocks_available(changes: dict[str, Any], reason: str) -> None:
     found, _ = judge(world(**changes), BOTH)
     assert (found["Available"].status, found["Available"].reason) == ("False", reason)
+
+
+def test_what_may_not_be_read_is_not_called_missing() -> None:
+    unread = {Unread.CONFIGURATION: "forbidden", Unread.REST: "forbidden"}
+    seen = world(unread=unread, desired_config=None, active_config=None, rest=None)
+    assert judge(seen, BOTH)[0]["Available"].status == "True"
+    assert judge(seen, BLIND)[0]["Available"].reason == BLIND.reason
+    no_ledger = judge(world(unread={Unread.LEDGER: "forbidden"}, ledger_revision=None), BOTH)[0]["Available"]
+    assert (no_ledger.status, no_ledger.reason) == ("False", "LedgerMismatch")
+    assert "can't be read" in no_ledger.message
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,8 @@ class DriftReconciler:
             KubernetesError: the API server was away; the next round begins anew.
             NotLeading: the lease is not ours any more.
         """
+        if not self._lease.held():
+            metrics.HEALING_PAUSED.set(0)  # Another operator tells it now.
         self._lease.check()
         live = self._informer.snapshot(self._ledger.objects if self._ledger else ())
         before = self._ledger

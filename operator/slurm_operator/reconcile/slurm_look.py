@@ -26,6 +26,8 @@ WORDS_SECONDS = 20.0
 """Between looks at the jobs that nodes wait for, when they are for words alone."""
 TOLD_SECONDS = 60.0
 """For so long what was seen of jobs is told: not each pass looks at them, and words stay as they are meanwhile."""
+COUNT_HOLDS_SECONDS = 60.0
+"""So long a number of waiting jobs' nodes is told, if passes come too late to count them anew."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -124,8 +126,15 @@ class SlurmLook:
 
     async def count_pending(self, rest: SlurmRest, node_sets: Iterable[NodeSet], budget: PassBudget) -> None:
         """Tell autoscalers how many nodes waiting jobs ask for, unless the pass is late; nobody else needs to know."""
-        due, seconds = self._clock() >= self._counted + WORDS_SECONDS, budget.left(ACTED_AFTER_SECONDS)
-        if not (due and seconds) or all(node_set.declared is not None for node_set in node_sets):
+        if all(node_set.declared is not None for node_set in node_sets):
+            self.forget_pending()
+            return
+        age, seconds = self._clock() - self._counted, budget.left(ACTED_AFTER_SECONDS)
+        if age < WORDS_SECONDS:
+            return
+        if not seconds:
+            if age >= COUNT_HOLDS_SECONDS:
+                self.forget_pending()
             return
         self._counted = self._clock()
         by_partition = await self._listing.pending(rest, seconds)
@@ -140,6 +149,11 @@ class SlurmLook:
         self._partitions |= by_partition.keys()
         for partition in self._partitions:
             metrics.PENDING_NODES.labels(partition).set(by_partition.get(partition, 0))
+
+    def forget_pending(self) -> None:
+        """Tell no number of nodes that waiting jobs ask for, until they are counted again."""
+        metrics.PENDING_NODES.clear()
+        self._counted = -math.inf
 
 
 def known(jobs: Jobs | Unknown) -> tuple[SlurmJob, ...] | Unknown:
