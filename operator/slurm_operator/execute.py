@@ -102,7 +102,7 @@ class Executor:
             case actions.SetEvictable():
                 return await self._set_evictable(rest, decided)
             case actions.SetOnDelete(stateful_set=name):
-                # Not applied: rollingUpdate, which Kubernetes filled in, has to go for it.
+                # A merge, not an apply: it has to remove rollingUpdate, which Kubernetes filled in.
                 strategy = {"type": "OnDelete", "rollingUpdate": None}
                 change = {
                     "metadata": {"resourceVersion": decided.resource_version},
@@ -237,7 +237,7 @@ class Executor:
         self._lease.check()
         if decided.cordon:
             await self._cordon(decided)
-            # Calls that took their time lie between: a person may have come meanwhile.
+            # These calls take time, in which a person may drain the node.
             if not preconditions.pod_may_end(decided, await rest.node(name)):
                 return f"cordoned {decided.cordon}: {decided.why}; pod {name} stays, its node is another's by now"
             self._lease.check()

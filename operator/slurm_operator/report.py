@@ -21,7 +21,7 @@ from slurm_operator.state import Restart
 log = logging.getLogger(__name__)
 
 _FOR_TOOLS = frozenset({"Ready", "Reconciling", "Stalled"})
-"""They repeat what the others say, which have Events."""
+"""Conditions without Events of their own: they repeat others, which have Events."""
 
 
 def timestamp(moment: datetime.datetime) -> str:

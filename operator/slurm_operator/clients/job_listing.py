@@ -20,17 +20,17 @@ from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.state import Jobs, Named, SlurmJob, TooDeep, Unknown
 
 MOST_LISTED = 10_000
-"""A longer list costs slurmrestd 20 MiB per 10,000 jobs, and seconds that grow with the square of its length."""
+"""Longest list of jobs: slurmrestd takes 20 MiB for 10,000 jobs, and time that grows with the square of their number."""
 MOST_LOOKED_AT = 200
-"""A record costs slurmrestd 140 KiB and some milliseconds, and a pass is to take at most three seconds."""
+"""Job records that a pass reads: each costs slurmrestd 140 KiB and some milliseconds, and a pass has three seconds."""
 MOST_ALIVE = 1_000
-"""A configuration that takes a partition away is rare, and may wait longer."""
+"""Job records that a pass reads before a partition is removed: that is rare, and may take longer."""
 MOST_SECONDS = 20.0
-"""For a look at jobs; a pass that is late allows less."""
+"""Deadline of one look at jobs. A pass that is late allows less."""
 JUDGED_FROM_SECONDS = 10.0
-"""A look that had so long and came to no end is not begun again soon."""
+"""A look that had this time and did not finish pauses further looks for REST_SECONDS."""
 REST_SECONDS = 600.0
-"""Only jobs that wait or run are counted, and not at once; a list that is found to be too long is left for so long."""
+"""Pause after a list that was too long or too slow: slurmctld's own count leaves out ended jobs, and may be old."""
 NAMES_SECONDS = 3600.0
 """Only `scontrol update` changes the nodes that a job asks for, so each job is read once an hour."""
 _FOR_NODES = frozenset({"None", "Resources", "Priority", "ReqNodeNotAvail", "PartitionConfig", "PartitionNodeLimit"})
@@ -48,7 +48,7 @@ class JobListing:
         """By slurmrestd and job: when it was looked at, and what was seen."""
 
     async def with_processes(self, rest: SlurmRest, seconds: float = MOST_SECONDS) -> Jobs | Unknown:
-        """Look at the jobs that may have processes; of very many only at those in states that are no plain running."""
+        """Look at jobs that may have processes; if they are too many, at suspended, completing and unheard-of ones."""
         kinds = (slurm_nodes.may_have_processes, slurm_nodes.is_out_of_the_ordinary)
         return await self._look(rest, seconds, MOST_LOOKED_AT, *kinds)
 
@@ -153,12 +153,12 @@ def _could_start(job: SlurmJob) -> bool:
 
 
 def _asked(job: SlurmJob) -> list[str]:
-    """A job's partitions, each once for each node that it asks for."""
+    """Return a job's partitions, each as often as the job asks for nodes."""
     return [partition for partition in job.partitions for _ in range(job.node_count)]
 
 
 def _as_many(counted: Mapping[str, int], times: float) -> dict[str, int]:
-    """Count for all jobs what was counted for some."""
+    """Return the counts of some jobs, scaled to all of them."""
     return {partition: math.ceil(nodes * times) for partition, nodes in counted.items()}
 
 
@@ -168,7 +168,7 @@ def _whole(number: str) -> str:
 
 
 def _first(numbers: Iterable[str], records_of: collections.Counter[str]) -> list[str]:
-    """As many as a pass may look at; one whose answer is very long for itself, and none that is longer than that."""
+    """Return the numbers that this pass looks at: one alone if its answer is long, none if it is too long."""
     chosen: list[str] = []
     total = 0
     for number in numbers:
@@ -180,7 +180,7 @@ def _first(numbers: Iterable[str], records_of: collections.Counter[str]) -> list
 
 
 def _as_now(read: Iterable[SlurmJob], waits: bool) -> list[SlurmJob]:
-    """Jobs that were looked at earlier: of what waits by now, an earlier node is none that it has."""
+    """Return jobs that were read earlier. One that waits by now has lost the nodes that it had then."""
     return [dataclasses.replace(job, nodes=frozenset()) if waits else job for job in read]
 
 

@@ -37,7 +37,7 @@ class Administrators:
         if not is_due or not (cluster.administrators or cluster.appointed):
             return findings, cluster.appointed
         if not cluster.accounting or accounting.is_waiting(now.seen):
-            return findings, cluster.appointed  # It is told that slurmdbd is away.
+            return findings, cluster.appointed  # Another finding says that slurmdbd is away.
         findings += await self._executor.attempt(now.body, "Appoint", self._appoint(now.rest, cluster))
         if findings:
             return findings, cluster.appointed

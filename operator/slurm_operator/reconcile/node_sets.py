@@ -151,7 +151,7 @@ class NodeSets:
         failed = await self._executor.attempt(body, "Release", removing)
         if not failed:
             self._told.pop(body["metadata"]["name"], None)
-            metrics.REPAIRS_HELD.clear()  # Those of the others come again with the next pass.
+            metrics.REPAIRS_HELD.clear()  # The next pass sets those of the other node sets again.
             metrics.WANTED.clear()
         return failed
 
@@ -168,7 +168,7 @@ class NodeSets:
             held = [*k8s_nodes.held(state), *held]
             findings += window.findings(state, update.waiting_for_window(state))
             findings += [*k8s_nodes.findings(state), *records.findings(state)]
-        findings[:0] = held  # What is asked of somebody comes before what he may know.
+        findings[:0] = held  # Findings that ask for an action come before those that only inform.
         own = Findings([*([dataclasses.replace(waiting, severity=Severity.BLOCKING)] if waiting else []), *findings])
         if isinstance(nodes, Unknown):
             own.append(Finding(Reason(nodes.reason), nodes.message, Severity.UNKNOWN))
@@ -223,13 +223,13 @@ class NodeSets:
         if any(isinstance(action, RequeueJobs) for action in actions):
             jobs = known(await self._listing.with_processes(rest, budget.left(LOOKED_AFTER_SECONDS)))
         for done, decided in enumerate(actions):
-            # Refusals cost little and may last: they take no other action's place.
+            # A refused action costs little and may be refused for long: it does not count.
             if done - len(problems) >= ACTIONS_PER_PASS or budget.is_over(ends):
                 break
             failed = await self._executor.execute(rest, body, decided, jobs)
             problems += failed
             if any(finding.reason != execute.REFUSED for finding in failed):
-                break  # Nobody answers, which costs a deadline each, or this set is not as it was seen.
+                break  # Nobody answers, and each call would wait for its deadline; or the state has changed.
             if not failed and isinstance(decided, SetReplicas):
                 direction = "out" if decided.replicas > decided.was else "in"
                 metrics.REPLICA_MOVES.labels(direction).inc(abs(decided.replicas - decided.was))

@@ -20,7 +20,7 @@ from slurm_operator.state import NodeSet, Reservation
 log = logging.getLogger(__name__)
 
 SECONDS = 60.0
-"""Between looks for a reservation of ours that no node set wants any more."""
+"""Pause between looks for reservations of ours that no node set needs any more."""
 
 
 class Reservations:

@@ -21,9 +21,9 @@ from slurm_operator.state import NOT_ASKED, FullListing, Jobs, Nodes, NodeSet, R
 log = logging.getLogger(__name__)
 
 RECORDS_SECONDS = 10.0
-"""Between looks whether a record may go that a job names, perhaps for days."""
+"""Pause between looks for records that may be deleted: a job may name one for days."""
 WORDS_SECONDS = 20.0
-"""Between looks at the jobs that nodes wait for, when they are for words alone."""
+"""Pause between looks at the jobs that nodes wait for, when only messages need them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class SlurmLook:
             why = Unknown(told.reason, str(told))
             log.warning("no full listing of nodes, so that nothing is removed: %s", why.message)
             return Slurm(nodes, why)
-        # Jobs after nodes: none can slip between them.
+        # Jobs are listed after nodes: a job that starts in between shows in the second listing.
         jobs = await self._listing.with_processes(rest, budget.left(LOOKED_AFTER_SECONDS))
         names_needed = any(map(records.needs_names, seen))
         named = await self._listing.named(rest, budget.left(LOOKED_AFTER_SECONDS)) if names_needed else None
@@ -85,7 +85,7 @@ class SlurmLook:
     async def _for_words(
         self, rest: SlurmRest, sets: Iterable[NodeSetState], budget: PassBudget, *, at_once: bool
     ) -> tuple[SlurmJob, ...] | Unknown:
-        """The jobs that nodes wait for, to be named; not looked at in each pass, unless that is wanted."""
+        """Return the jobs that nodes wait for, for messages. Without `at_once` they may be from an earlier pass."""
         own = [worker.node for state in sets for worker in state.with_pods() if worker.node]
         waits = any(map(slurm_nodes.is_draining, own))
         due = self._clock() >= self._named[0] + WORDS_SECONDS
@@ -95,17 +95,17 @@ class SlurmLook:
         return self._named[1] if at_once or waits else NOT_ASKED
 
     async def count_pending(self, rest: SlurmRest, node_sets: Iterable[NodeSet], budget: PassBudget) -> None:
-        """Tell autoscalers how many nodes waiting jobs ask for, unless the pass is late; nobody else needs to know."""
+        """Set the metric for autoscalers: how many nodes waiting jobs ask for. A late pass leaves it."""
         due, seconds = self._clock() >= self._counted + WORDS_SECONDS, budget.left(ACTED_AFTER_SECONDS)
         if not (due and seconds) or all(node_set.declared is not None for node_set in node_sets):
             return
         self._counted = self._clock()
         by_partition = await self._listing.pending(rest, seconds)
         if by_partition is None:
-            metrics.PENDING_NODES.clear()  # Nobody knows, which is not 0.
+            metrics.PENDING_NODES.clear()  # Unknown is not 0.
             return
         try:
-            # One that nobody has waited in yet counts 0: a sum over no series has no value, and no autoscaler acts.
+            # A partition where no job ever waited shows 0. Without a series a sum has no value, and no autoscaler acts.
             self._partitions |= await rest.partitions()
         except SlurmError as error:
             log.warning("no list of partitions, so that only those with jobs are counted: %s", error)
@@ -115,7 +115,7 @@ class SlurmLook:
 
 
 def known(jobs: Jobs | Unknown) -> tuple[SlurmJob, ...] | Unknown:
-    """Jobs as far as they are all there; what lacks some names none."""
+    """Return the jobs of a listing; Unknown unless it is complete."""
     if isinstance(jobs, Unknown) or jobs.complete:
         return jobs if isinstance(jobs, Unknown) else jobs.jobs
     return TooDeep("TooManyJobs", "too many jobs run to look at each")
