@@ -17,10 +17,11 @@ from slurm_operator.clients.slurm_error import SlurmError
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets import records
 from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.reasons import Reason
 from slurm_operator.state import Jobs, Named, SlurmJob, TooDeep, Unknown
 
 MOST_LISTED = 10_000
-"""Longest list of jobs: slurmrestd takes 20 MiB for 10,000 jobs, and time that grows with the square of their number."""
+"""Longest list of jobs: slurmrestd takes 20 MiB for 10,000 of them, and time by the square of their number."""
 MOST_LOOKED_AT = 200
 """Job records that a pass reads: each costs slurmrestd 140 KiB and some milliseconds, and a pass has three seconds."""
 MOST_ALIVE = 1_000
@@ -134,13 +135,13 @@ class JobListing:
             limit = min(seconds, MOST_SECONDS)
             if limit >= JUDGED_FROM_SECONDS:
                 self._rests_until[rest.url] = self._clock() + REST_SECONDS
-            return TooDeep("JobsNotListed", f"slurmrestd did not tell of all jobs within {limit:.0f} s")
-        return TooDeep("TooManyJobs", f"more than {most} jobs would have to be looked at")
+            return TooDeep(Reason.JOBS_NOT_LISTED, f"slurmrestd did not tell of all jobs within {limit:.0f} s")
+        return TooDeep(Reason.TOO_MANY_JOBS, f"more than {most} jobs would have to be looked at")
 
     async def _states(self, rest: SlurmRest) -> list[tuple[str, frozenset[str]]] | Unknown:
         count = None if self._clock() < self._rests_until.get(rest.url, 0.0) else await rest.job_count()
         if count is None or count > MOST_LISTED:
-            return TooDeep("TooManyJobs", f"the queue is not listed, for it has more than {MOST_LISTED:,} jobs")
+            return TooDeep(Reason.TOO_MANY_JOBS, f"the queue is not listed, for it has more than {MOST_LISTED:,} jobs")
         states = await rest.job_states()
         if len(states) > MOST_LISTED:
             self._rests_until[rest.url] = self._clock() + REST_SECONDS

@@ -15,6 +15,7 @@ from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets import full_listing, records
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
+from slurm_operator.reasons import Reason
 from slurm_operator.reconcile.pass_budget import ACTED_AFTER_SECONDS, LEAST_SECONDS, LOOKED_AFTER_SECONDS, PassBudget
 from slurm_operator.state import NOT_ASKED, FullListing, Jobs, Nodes, NodeSet, Running, SlurmJob, TooDeep, Unknown
 
@@ -118,4 +119,4 @@ def known(jobs: Jobs | Unknown) -> tuple[SlurmJob, ...] | Unknown:
     """Return the jobs of a listing; Unknown unless it is complete."""
     if isinstance(jobs, Unknown) or jobs.complete:
         return jobs if isinstance(jobs, Unknown) else jobs.jobs
-    return TooDeep("TooManyJobs", "too many jobs run to look at each")
+    return TooDeep(Reason.TOO_MANY_JOBS, "too many jobs run to look at each")
