@@ -171,7 +171,7 @@ def all_is_told(history: History) -> Iterator[Violation]:
 
 
 def what_nobody_tells_has_passed(history: History) -> Iterator[Violation]:
-    """A minute after its end, a look has shown that a fault is over of which nobody had to tell."""
+    """A fault that nobody has to report is over a minute after its end, as a look shows."""
     for fault in history.faults.values():
         sign, until = KINDS[fault.kind].passed, fault.over + TOLD_SECONDS
         if sign is None or fault.trouble or history.finished < until:

@@ -73,7 +73,7 @@ class KubernetesApi:
 
     Attributes:
         written: called with each object as it is after a write of ours.
-        instance: as whom this process writes Events: the name of its pod.
+        instance: name of this process's pod, which its Events carry.
     """
 
     instance = names.OPERATOR_FIELD_MANAGER

@@ -1,4 +1,4 @@
-"""The part of a pass that concerns Slurm's administrators, whom slurmdbd keeps."""
+"""The part of a pass that concerns Slurm's administrators, which slurmdbd stores."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Administrators:
         self._looked = -EVERY_SECONDS
 
     async def bring(self, now: PassContext) -> tuple[Findings, Mapping[str, str]]:
-        """Have slurmdbd know them.
+        """Bring the declared administrators to slurmdbd.
 
         Returns:
-            What is to be told, and whom slurmdbd has for this or an earlier configuration: name → level.
+            Findings, and the administrators of this or an earlier configuration in slurmdbd: name → level.
         """
         findings, cluster = Findings(), now.seen.cluster
         is_due = time.monotonic() - self._looked >= EVERY_SECONDS or cluster.administrators != cluster.appointed

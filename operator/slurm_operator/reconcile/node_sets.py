@@ -1,4 +1,4 @@
-"""The part of a pass that concerns node sets: acts on them, lets deleted ones go, tells of them."""
+"""The part of a pass that concerns node sets: it executes actions, ends deletions and writes statuses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from slurm_operator.state import Nodes, Running, Unknown
 log = logging.getLogger(__name__)
 
 ACTIONS_PER_PASS = 50
-"""A pass stays short: the next one goes on."""
+"""Actions of a node set that one pass executes, so that it stays short. The next pass goes on."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class NodeSets:
     async def act(
         self, rest: SlurmRest, served: Served, bodies: Mapping[str, Object], budget: PassBudget
     ) -> list[Finding]:
-        """Do what was decided, as far as the pass's time allows; returned is what failed.
+        """Execute the decisions, as far as the pass's time allows, and return the failures.
 
         A pass begins behind the node set with which the one before ended: slow changes of one hold up no other.
         """
@@ -119,11 +119,11 @@ class NodeSets:
         return problems
 
     async def count_pending(self, rest: SlurmRest, served: Served, budget: PassBudget) -> None:
-        """Tell autoscalers how many nodes waiting jobs ask for, unless the pass is late."""
+        """Set the metric for autoscalers: how many nodes waiting jobs ask for. A late pass leaves it."""
         await self._slurm.count_pending(rest, (node_set.state.node_set for node_set in served.sets.values()), budget)
 
     async def _write_resource(self, rest: SlurmRest, state: NodeSetState, body: Object) -> list[Finding]:
-        """Set the finalizer on a NodeSet, or else its size where nobody has said one; returned is what failed."""
+        """Set the finalizer on a NodeSet, or else its size if it has none; return the failures."""
         wanted = state.node_set
         if not wanted.deleting and wanted.finalizer_url != rest.url:
             adding = self._executor.add_finalizer(body, rest.url)
@@ -146,7 +146,7 @@ class NodeSets:
         return ServedSet(state, decision, self._kept.get(wanted.name), judged)
 
     async def remove_finalizer(self, body: Object, decided: deletion.RemoveFinalizer) -> list[Finding]:
-        """Let a NodeSet go; returned is why it could not be."""
+        """Let a NodeSet go; return why that failed."""
         removing = self._executor.remove_finalizer(body, decided)
         failed = await self._executor.attempt(body, "Release", removing)
         if not failed:

@@ -24,7 +24,7 @@ SECONDS = 60.0
 
 
 class Reservations:
-    """Looks at reservations when a decision hangs on them, and deletes those of node sets that are gone."""
+    """Reads reservations when a decision needs them, and deletes those of node sets that are gone."""
 
     def __init__(self, executor: Executor, clock: Callable[[], float]) -> None:
         self._executor = executor
