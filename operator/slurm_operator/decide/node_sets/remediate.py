@@ -207,7 +207,7 @@ def _room(state: NodeSetState) -> int:
 
 
 def _taken(state: NodeSetState) -> list[Worker]:
-    """Nodes that a repair has taken and that do not work yet; one that it did not mend counts for a while."""
+    """Nodes that a repair has taken and that do not work yet; a node that it did not help counts for a while."""
     lately = {repair.node for repair in state.node_set.restarts if repair.at > state.now - SETTLING}
     there = [worker for worker in state.members() if worker.name in lately]
     return [worker for worker in there if worker.standing is not slurm_nodes.Standing.USABLE]

@@ -237,7 +237,7 @@ def _may_begin_now(state: NodeSetState, worker: Worker) -> bool:
 
 def _turn(state: NodeSetState, worker: Worker) -> int:
     """Return a node's place in the order: first those that never served, last those whose jobs would delay others."""
-    # No template mends the hardware of an unfit node. If it came first, the next node would wait until it works.
+    # No template repairs the hardware of an unfit node. If it came first, the next node would wait until it works.
     if worker.drain is Owner.UNFIT:
         return 3
     # Somebody's maintenance reservation ends by itself. The operator's own holds all nodes that wait for a window.
