@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -94,4 +95,6 @@ def main(names: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    # A measurement that is ended puts back what it changed on the cluster, such as a node without the plugin.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     sys.exit(main(sys.argv[1:]))
