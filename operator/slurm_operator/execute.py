@@ -25,9 +25,9 @@ from slurm_operator.state import SlurmJob, SlurmNode, Unknown
 log = logging.getLogger(__name__)
 
 REFUSED = Reason.ACTION_REFUSED
-"""Reason of a change that was answered with a refusal: it says nothing about other changes."""
+"""Reason of a refused change. Other changes may succeed."""
 CONFLICT = Reason.ACTION_CONFLICT
-"""Reason of a change to what is no longer as this pass saw it: the next pass decides anew."""
+"""Reason of a change whose object has changed since this pass saw it: the next pass decides anew."""
 SIZE_TRIES = 3
 
 _PURPOSES = {
@@ -53,7 +53,7 @@ class Executor:
     """Executes actions in one namespace.
 
     Attributes:
-        report: tells of them by Events and logs.
+        report: writes Events and logs about them.
     """
 
     def __init__(self, api: KubernetesApi, lease: Lease) -> None:
@@ -89,7 +89,7 @@ class Executor:
     async def execute(
         self, rest: SlurmRest, body: Object, decided: actions.Action, jobs: tuple[SlurmJob, ...] | Unknown = ()
     ) -> list[Finding]:
-        """Execute an action on what `body` declares, report it, and return the failure; `jobs` are for words."""
+        """Execute an action on what `body` declares, report it, and return the failure; messages name `jobs`."""
         return await self.attempt(body, actions.kind(decided), self.perform(rest, decided, jobs))
 
     async def perform(self, rest: SlurmRest, decided: actions.Action, jobs: tuple[SlurmJob, ...] | Unknown = ()) -> str:
@@ -110,7 +110,7 @@ class Executor:
             case actions.SetEvictable():
                 return await self._set_evictable(rest, decided)
             case actions.SetOnDelete(stateful_set=name):
-                # Not applied: rollingUpdate, which Kubernetes filled in, has to go for it.
+                # A merge, not an apply: it has to remove rollingUpdate, which Kubernetes filled in.
                 strategy = {"type": "OnDelete", "rollingUpdate": None}
                 change = {
                     "metadata": {"resourceVersion": decided.resource_version},
@@ -253,7 +253,7 @@ class Executor:
         self._lease.check()
         if decided.cordon:
             await self._cordon(decided)
-            # Calls that took their time lie between: a person may have come meanwhile.
+            # These calls take time, in which a person may drain the node.
             if not preconditions.pod_may_end(decided, await rest.node(name)):
                 return f"cordoned {decided.cordon}: {decided.why}; pod {name} stays, its node is another's by now"
             self._lease.check()
@@ -267,7 +267,7 @@ class Executor:
     async def _forget(self, rest: SlurmRest, name: str, before: SlurmNode | None) -> None:
         """Delete the record of a node whose pod was told to end.
 
-        It stays if the next slurmd has registered already, or if somebody spoke of the node since: his word is in it.
+        It stays if the next slurmd has registered already, or if the node no longer is idle under the update's drain.
         """
         now = await rest.node(name)
         if before is None or now is None or now.started != before.started:
@@ -312,7 +312,7 @@ class Executor:
         return f"a deletion of {metadata['name']} waits for its jobs from now on"
 
     async def write_size(self, node_set: Object, size: int) -> str:
-        """Write a set's number of nodes into its spec, where nobody has said one: `GET …/scale` needs one."""
+        """Write a set's number of nodes into its spec if it has none: `GET …/scale` needs one."""
         self._lease.check()
         metadata = {"resourceVersion": node_set["metadata"]["resourceVersion"]}
         name = node_set["metadata"]["name"]
@@ -322,8 +322,8 @@ class Executor:
     async def remove_finalizer(self, node_set: Object, decided: deletion.RemoveFinalizer) -> str:
         """Let a NodeSet go, after its StatefulSet.
 
-        Pulumi deletes the StatefulSet with propagation Orphan, for a replacement's sake; that would leave its pods and
-        revisions behind, so it goes here.
+        Pulumi deletes the StatefulSet with propagation Orphan, so that a replacement keeps its pods. That would leave
+        pods and revisions behind, so the operator deletes the StatefulSet here.
         """
         self._lease.check()
         if decided.workload:

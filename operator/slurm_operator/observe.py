@@ -1,4 +1,4 @@
-"""Reads a pass's worth of Kubernetes objects and turns them into plain values."""
+"""Reads the Kubernetes objects of a pass as plain values."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _NOT_STARTING = frozenset(
 )
 _a_toleration = functools.lru_cache(1000)(Toleration)
 _a_k8s_node = functools.lru_cache(1000)(K8sNode)
-"""Thousands of pods and Kubernetes nodes say the same: they share one record."""
+"""Equal records are one object: thousands of pods and Kubernetes nodes have the same."""
 
 
 async def clusters(reads: Reads) -> list[Object]:

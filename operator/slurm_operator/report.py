@@ -21,7 +21,7 @@ from slurm_operator.state import Restart
 log = logging.getLogger(__name__)
 
 _FOR_TOOLS = frozenset({"Ready", "Reconciling", "Stalled"})
-"""They repeat what the others say, which have Events."""
+"""Conditions without Events of their own: they repeat others, which have Events."""
 
 
 def timestamp(moment: datetime.datetime) -> str:
@@ -54,7 +54,7 @@ def headline(conditions: Iterable[Condition]) -> str:
 
 
 def warns(kind: str, conditions: Mapping[str, Condition]) -> bool:
-    """Return True if a condition tells of a fault.
+    """Return True if a condition reports a fault.
 
     Pulumi shows each Warning about what it waits for. While something is under way, unavailability is no fault: what is
     wrong then stands in Degraded.
@@ -175,7 +175,7 @@ class Reporter:
             log.warning("event not written: reason=%s error=%s", reason, error)
 
     async def event(self, body: Object, reason: str, note: str) -> None:
-        """Tell about a decision; a failure to tell must not undo or stop it."""
+        """Write an Event about a decision. If that fails, the decision stays."""
         metadata = body["metadata"]
         now = time.time_ns()
         moment = datetime.datetime.fromtimestamp(now / 1e9, datetime.UTC).isoformat(timespec="microseconds")

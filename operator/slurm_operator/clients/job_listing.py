@@ -17,20 +17,21 @@ from slurm_operator.clients.slurm_error import SlurmError
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets import records
 from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.reasons import Reason
 from slurm_operator.state import Jobs, Named, SlurmJob, TooDeep, Unknown
 
 MOST_LISTED = 10_000
-"""A longer list costs slurmrestd 20 MiB per 10,000 jobs, and seconds that grow with the square of its length."""
+"""Longest list of jobs: slurmrestd takes 20 MiB for 10,000 of them, and time by the square of their number."""
 MOST_LOOKED_AT = 200
-"""A record costs slurmrestd 140 KiB and some milliseconds, and a pass is to take at most three seconds."""
+"""Job records that a pass reads: each costs slurmrestd 140 KiB and some milliseconds, and a pass has three seconds."""
 MOST_ALIVE = 1_000
-"""A configuration that takes a partition away is rare, and may wait longer."""
+"""Job records that a pass reads before a partition is removed: that is rare, and may take longer."""
 MOST_SECONDS = 20.0
-"""For a look at jobs; a pass that is late allows less."""
+"""Deadline of one look at jobs. A pass that is late allows less."""
 JUDGED_FROM_SECONDS = 10.0
-"""A look that had so long and came to no end is not begun again soon."""
+"""A look that had this time and did not finish pauses further looks for REST_SECONDS."""
 REST_SECONDS = 600.0
-"""Only jobs that wait or run are counted, and not at once; a list that is found to be too long is left for so long."""
+"""Pause after a list that was too long or too slow: slurmctld's own count leaves out ended jobs, and may be old."""
 NAMES_SECONDS = 3600.0
 """Only `scontrol update` changes the nodes that a job asks for, so each job is read once an hour."""
 _FOR_NODES = frozenset({"None", "Resources", "Priority", "ReqNodeNotAvail", "PartitionConfig", "PartitionNodeLimit"})
@@ -48,7 +49,7 @@ class JobListing:
         """By slurmrestd and job: when it was looked at, and what was seen."""
 
     async def with_processes(self, rest: SlurmRest, seconds: float = MOST_SECONDS) -> Jobs | Unknown:
-        """Look at the jobs that may have processes; of very many only at those in states that are no plain running."""
+        """Look at jobs that may have processes; if they are too many, at suspended, completing and unheard-of ones."""
         kinds = (slurm_nodes.may_have_processes, slurm_nodes.is_out_of_the_ordinary)
         return await self._look(rest, seconds, MOST_LOOKED_AT, *kinds)
 
@@ -131,13 +132,13 @@ class JobListing:
             limit = min(seconds, MOST_SECONDS)
             if limit >= JUDGED_FROM_SECONDS:
                 self._rests_until[rest.url] = self._clock() + REST_SECONDS
-            return TooDeep("JobsNotListed", f"slurmrestd did not tell of all jobs within {limit:.0f} s")
-        return TooDeep("TooManyJobs", f"more than {most} jobs would have to be looked at")
+            return TooDeep(Reason.JOBS_NOT_LISTED, f"slurmrestd did not tell of all jobs within {limit:.0f} s")
+        return TooDeep(Reason.TOO_MANY_JOBS, f"more than {most} jobs would have to be looked at")
 
     async def _states(self, rest: SlurmRest) -> list[tuple[str, frozenset[str]]] | Unknown:
         count = None if self._clock() < self._rests_until.get(rest.url, 0.0) else await rest.job_count()
         if count is None or count > MOST_LISTED:
-            return TooDeep("TooManyJobs", f"the queue is not listed, for it has more than {MOST_LISTED:,} jobs")
+            return TooDeep(Reason.TOO_MANY_JOBS, f"the queue is not listed, for it has more than {MOST_LISTED:,} jobs")
         states = await rest.job_states()
         if len(states) > MOST_LISTED:
             self._rests_until[rest.url] = self._clock() + REST_SECONDS
@@ -169,7 +170,7 @@ def _nodes_asked_for(number: str, jobs: Sequence[SlurmJob], rows: int) -> collec
 
 
 def _as_many(counted: Mapping[str, int], times: float) -> dict[str, int]:
-    """Count for all jobs what was counted for some."""
+    """Return the counts of some jobs, scaled to all of them."""
     return {partition: math.ceil(nodes * times) for partition, nodes in counted.items()}
 
 
@@ -179,7 +180,7 @@ def _whole(number: str) -> str:
 
 
 def _first(numbers: Iterable[str], records_of: collections.Counter[str]) -> list[str]:
-    """As many as a pass may look at; one whose answer is very long for itself, and none that is longer than that."""
+    """Return the numbers that this pass looks at: one alone if its answer is long, none if it is too long."""
     chosen: list[str] = []
     total = 0
     for number in numbers:
@@ -191,7 +192,7 @@ def _first(numbers: Iterable[str], records_of: collections.Counter[str]) -> list
 
 
 def _as_now(read: Iterable[SlurmJob], waits: bool) -> list[SlurmJob]:
-    """Jobs that were looked at earlier: of what waits by now, an earlier node is none that it has."""
+    """Return jobs that were read earlier. One that waits by now has lost the nodes that it had then."""
     return [dataclasses.replace(job, nodes=frozenset()) if waits else job for job in read]
 
 

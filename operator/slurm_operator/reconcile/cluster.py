@@ -1,4 +1,4 @@
-"""One pass: see what is, decide, do it, say it. Nothing that matters is kept in memory between passes."""
+"""One pass: observe, decide, execute, write the status. A pass needs nothing that the one before kept in memory."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ class Reconciler:
             refused = serving.refusal(seen, node_set)
             mine = served.sets.get(node_set.name) or _unserved(seen, node_set, served.nodes)
             if node_set.deleting and not mine.waiting:
-                continue  # It is gone, or was told about by itself.
+                continue  # Its deletion has ended, or _finish_deletions has reported it.
             counts, findings = await self._node_sets.say(set_bodies[node_set.name], mine, refused)
             all_counts += [] if refused else [counts]
             if node_set.cluster == seen.cluster.name:

@@ -1,4 +1,4 @@
-"""The part of a pass that concerns node sets: acts on them, lets deleted ones go, tells of them."""
+"""The part of a pass that concerns node sets: it executes actions, ends deletions and writes statuses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from slurm_operator.state import Nodes, Running, Unknown
 log = logging.getLogger(__name__)
 
 ACTIONS_PER_PASS = 50
-"""A pass stays short: the next one goes on."""
+"""Actions of a node set that one pass executes, so that it stays short. The next pass goes on."""
 UNTOLD_SECONDS = 30.0
 """Until a status that got no answer, which costs a deadline, is written again."""
 
@@ -106,7 +106,7 @@ class NodeSets:
     async def act(
         self, rest: SlurmRest, served: Served, bodies: Mapping[str, Object], budget: PassBudget
     ) -> list[Finding]:
-        """Do what was decided, as far as the pass's time allows; returned is what failed.
+        """Execute the decisions, as far as the pass's time allows, and return the failures.
 
         A pass begins behind the node set with which the one before ended: slow changes of one hold up no other.
         """
@@ -132,7 +132,7 @@ class NodeSets:
         await self._slurm.count_pending(rest, (node_set.state.node_set for node_set in served.sets.values()), budget)
 
     async def _write_resource(self, rest: SlurmRest, state: NodeSetState, body: Object) -> list[Finding]:
-        """Set the finalizer on a NodeSet, or else its size where nobody has said one; returned is what failed."""
+        """Set the finalizer on a NodeSet, or else its size if it has none; return the failures."""
         wanted = state.node_set
         if not wanted.deleting and wanted.finalizer_url != rest.url:
             adding = self._executor.add_finalizer(body, rest.url)
@@ -155,7 +155,7 @@ class NodeSets:
         return ServedSet(state, decision, self._kept.get(wanted.name), judged)
 
     async def remove_finalizer(self, body: Object, decided: deletion.RemoveFinalizer) -> list[Finding]:
-        """Let a NodeSet go; returned is why it could not be."""
+        """Let a NodeSet go; return why that failed."""
         removing = self._executor.remove_finalizer(body, decided)
         failed = await self._executor.attempt(body, "Release", removing)
         if not failed:
@@ -263,13 +263,13 @@ class NodeSets:
         if any(isinstance(action, RequeueJobs) for action in actions):
             jobs = known(await self._listing.with_processes(rest, budget.left(LOOKED_AFTER_SECONDS)))
         for done, decided in enumerate(actions):
-            # Refusals cost little and may last: they take no other action's place.
+            # A refused action costs little and may be refused for long: it does not count.
             if done - len(problems) >= ACTIONS_PER_PASS or budget.is_over(ends):
                 break
             failed = await self._executor.execute(rest, body, decided, jobs)
             problems += failed
             if any(finding.reason != execute.REFUSED for finding in failed):
-                break  # Nobody answers, which costs a deadline each, or this set is not as it was seen.
+                break  # Nobody answers, and each call would wait for its deadline; or the state has changed.
             if not failed and isinstance(decided, SetReplicas):
                 direction = "out" if decided.replicas > decided.was else "in"
                 metrics.REPLICA_MOVES.labels(direction).inc(abs(decided.replicas - decided.was))

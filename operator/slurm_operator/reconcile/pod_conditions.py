@@ -21,10 +21,10 @@ log = logging.getLogger(__name__)
 
 PER_PASS = 50
 PASS_SECONDS = 2.0
-"""The next pass begins at most so much later for it."""
+"""Time that a pass spends on these conditions at most."""
 _AT_ONCE = 10
 _MOOT = frozenset({httpx.codes.NOT_FOUND, httpx.codes.CONFLICT})
-"""Another pod has the name by now, or none."""
+"""Answers that mean: the pod is gone, or another one has its name."""
 
 
 class PodConditions:

@@ -15,13 +15,14 @@ from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets import full_listing, node_set, records, remediate
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
+from slurm_operator.reasons import Reason
 from slurm_operator.reconcile.pass_budget import ACTED_AFTER_SECONDS, LEAST_SECONDS, LOOKED_AFTER_SECONDS, PassBudget
 from slurm_operator.state import NOT_ASKED, FullListing, Jobs, Nodes, NodeSet, Running, SlurmJob, TooDeep, Unknown
 
 log = logging.getLogger(__name__)
 
 RECORDS_SECONDS = 10.0
-"""Between looks whether a record may go that a job names, perhaps for days."""
+"""Pause between looks for records that may be deleted: a job may name one for days."""
 WORDS_SECONDS = 20.0
 """Between looks at the jobs that nodes wait for, when they are for words alone."""
 TOLD_SECONDS = 60.0
@@ -96,7 +97,7 @@ class SlurmLook:
             why = Unknown(told.reason, str(told))
             log.warning("no full listing of nodes, so that nothing is removed: %s", why.message)
             return Slurm(nodes, why)
-        # Jobs after nodes: none can slip between them.
+        # Jobs are listed after nodes: a job that starts in between shows in the second listing.
         jobs = await self._listing.with_processes(rest, budget.left(LOOKED_AFTER_SECONDS))
         names_needed = any(map(records.needs_names, seen))
         named = await self._listing.named(rest, budget.left(LOOKED_AFTER_SECONDS)) if names_needed else None
@@ -111,7 +112,7 @@ class SlurmLook:
     async def _for_words(
         self, rest: SlurmRest, sets: Sequence[NodeSetState], budget: PassBudget, *, at_once: bool
     ) -> tuple[SlurmJob, ...] | Unknown:
-        """The jobs that nodes wait for, to be named; not looked at in each pass, unless that is wanted."""
+        """Return the jobs that nodes wait for, for messages. Without `at_once` they may be from an earlier pass."""
         own = [worker.node for state in sets for worker in state.with_pods() if worker.node]
         waits = any(map(slurm_nodes.is_draining, own))
         waits = waits or any(remediate.waiting_for_jobs(node_set.repairable(state)) for state in sets)
@@ -139,10 +140,10 @@ class SlurmLook:
         self._counted = self._clock()
         by_partition = await self._listing.pending(rest, seconds)
         if by_partition is None:
-            metrics.PENDING_NODES.clear()  # Nobody knows, which is not 0.
+            metrics.PENDING_NODES.clear()  # Unknown is not 0.
             return
         try:
-            # One that nobody has waited in yet counts 0: a sum over no series has no value, and no autoscaler acts.
+            # A partition where no job ever waited shows 0. Without a series a sum has no value, and no autoscaler acts.
             self._partitions |= await rest.partitions()
         except SlurmError as error:
             log.warning("no list of partitions, so that only those with jobs are counted: %s", error)
@@ -157,7 +158,7 @@ class SlurmLook:
 
 
 def known(jobs: Jobs | Unknown) -> tuple[SlurmJob, ...] | Unknown:
-    """Jobs as far as they are all there; what lacks some names none."""
+    """Return the jobs of a listing; Unknown unless it is complete."""
     if isinstance(jobs, Unknown) or jobs.complete:
         return jobs if isinstance(jobs, Unknown) else jobs.jobs
-    return TooDeep("TooManyJobs", "too many jobs run to look at each")
+    return TooDeep(Reason.TOO_MANY_JOBS, "too many jobs run to look at each")

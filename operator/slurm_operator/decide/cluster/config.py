@@ -21,7 +21,7 @@ from slurm_operator.reasons import Reason
 from slurm_operator.state import Nodes, Running, SlurmJob, Unknown
 
 CLOCKS_DIFFER = datetime.timedelta(seconds=5)
-"""A node's clock may be behind slurmctld's by as much without being called outdated."""
+"""So far a node's clock may be behind slurmctld's before the node counts as outdated."""
 NODES_READ_WITHIN = datetime.timedelta(seconds=60)
 """Nodes read a configuration within seconds; one whose slurmd waits for a prolog first takes longer (slurmd.c)."""
 
@@ -41,14 +41,14 @@ class Verdict:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TryConfig:
-    """Have a slurmctld that has nothing to lose try the wanted files."""
+    """Have the config dry run try the wanted files."""
 
     files: Mapping[str, str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Promote:
-    """Copy the wanted files byte for byte into the active ConfigMap; slurmctld's words about them are told."""
+    """Copy the wanted files byte for byte into the active ConfigMap. `words` are slurmctld's complaints about them."""
 
     files: Mapping[str, str]
     words: str = ""
@@ -62,9 +62,9 @@ class Reconfigure:
 
 
 HELD = Reason.CONFIGURATION_HELD
-"""Things are left as they are; the message says why and what would help."""
+"""The active configuration stays. The message says why, and what would help."""
 CLOSING = Reason.PARTITIONS_CLOSING
-"""Partitions are closed before they go: whether they are empty counts only once no job can come any more."""
+"""Partitions are closed before their removal: only a closed partition stays empty."""
 
 
 def content_hash(files: Mapping[str, str]) -> str:
@@ -193,7 +193,7 @@ def closing(
         return closed
     going = partitions(active) - partitions(wanted)
     if decided is None or isinstance(decided, TryConfig):
-        going &= closed  # Not decided yet, as during `pulumi up`: what is being emptied stays closed.
+        going &= closed  # Not decided yet, as during `pulumi up`: partitions that are being emptied stay closed.
     elif isinstance(decided, Finding) and decided.reason == Reason.CONFIGURATION_REFUSED:
         going = frozenset()
     read = isinstance(running, Running) and is_read(active, running)

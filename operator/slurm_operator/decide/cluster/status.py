@@ -255,7 +255,7 @@ def _judge_daemons(findings: Findings, kubernetes: Kubernetes, nodes: Nodes | Un
 
 
 def _troubles(pods: Iterable[Pod]) -> list[tuple[Reason, str]]:
-    """Return what keeps pods from starting; of populate pods only the newest counts: older ones are past attempts."""
+    """Return what keeps pods from starting. Of populate pods the newest counts: older ones are past attempts."""
     alive = [pod for pod in pods if not pod.terminating]
     attempts = sorted((pod for pod in alive if pod.component == "jail"), key=lambda pod: str(pod.created))
     speaking = [pod for pod in alive if pod.component != "jail"] + attempts[-1:]

@@ -85,7 +85,7 @@ def _drains(state: NodeSetState) -> list[Drain]:
         if (worker.drain and not replaceable) or drains.is_anothers(worker.node):
             continue
         if stands is Case.ENDING and not worker.has_work:
-            continue  # It is gone in a moment.
+            continue  # Its pod ends in a moment.
         if stands is Case.AWAY and (open_breaker or not _is_due(state, worker)):
             continue
         decided.append(Drain(worker.name, reasons.NODE + words))

@@ -1,4 +1,4 @@
-"""All that a pass decides about one node set: a pure function of what it sees, called by the pass and by its model."""
+"""The decision of a pass about one node set: a pure function of the state, which the pass and its model call."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from slurm_operator.state import NodeSet, Unknown
 class Decision:
     """The actions of a pass, in their order, and the repairs among them.
 
-    `updating` is to be remembered of the update: the nodes that it has taken and that have not worked since.
+    The status remembers `updating`: the nodes that the update has taken and that have not worked since.
     """
 
     actions: list[Action]

@@ -32,11 +32,11 @@ from slurm_operator.state import Restart, SlurmNode
 
 _HOUR = datetime.timedelta(hours=1)
 REMEMBERED = datetime.timedelta(days=1)
-"""For so long a restart counts as an attempt for its node."""
+"""A restart counts as an attempt for its node during this time."""
 MOST_REMEMBERED = 500
-"""All that a day can hold: an hour has at most 20 of them."""
+"""Repairs that a day can have: the policy allows at most 20 an hour."""
 SETTLING = datetime.timedelta(minutes=10)
-"""For so long a restarted node that is still unfit counts as being repaired."""
+"""A restarted node that is still unfit counts as being repaired during this time."""
 
 
 class RemediationStep(enum.Enum):
@@ -130,7 +130,7 @@ def _is_moot(state: NodeSetState, noted: Restart) -> bool:
     worker, policy = state.workers.get(noted.node), state.node_set.reactions
     if worker is None or worker.node is None or worker.repair != noted or _ends(worker):
         return False
-    # The operator's drain is for this note, and comes after it.
+    # The operator's own drain for this note is newer than the note. Any other newer drain is another fault.
     since = worker.node.reason_set
     newer = since is not None and since > noted.at and worker.drain is not Owner.REPAIR
     wanted = not policy.dry_run and (policy.replace if noted.replace else policy.restart)
@@ -145,7 +145,7 @@ def _is_unfit(state: NodeSetState, worker: Worker, node: SlurmNode | None) -> bo
     if not state.node_set.reactions.replace or worker.pod is None:
         return False
     stands = case_of(worker)[0]
-    # Our own cordon comes before the deletion of the pod.
+    # A repair in progress has cordoned the Kubernetes node, and has not deleted the pod yet.
     begun = worker.repair is not None and stands is Case.CORDONED
     return begun or stands in (Case.AWAY, Case.TAINTED)
 
@@ -226,7 +226,7 @@ def _is_due(state: NodeSetState, worker: Worker) -> bool:
         return False
     if node is None or not slurm_nodes.may_restart(node):
         return False
-    # A new pod under the old drain has its time, too.
+    # A new pod under an old drain gets the whole time as well.
     since = max(node.reason_set or pod.created, pod.created)
     return (state.now - since).total_seconds() >= state.node_set.reactions.after_seconds
 
@@ -238,7 +238,7 @@ def _room(state: NodeSetState) -> int:
 
 
 def _taken(state: NodeSetState) -> list[Worker]:
-    """Nodes that a repair has taken and that do not work yet; one that it did not mend counts for a while."""
+    """Nodes that a repair has taken and that do not work yet; a node that it did not help counts for a while."""
     lately = {repair.node for repair in state.node_set.restarts if repair.at > state.now - SETTLING}
     there = [worker for worker in state.members() if worker.name in lately]
     return [worker for worker in there if worker.standing is not slurm_nodes.Standing.USABLE]

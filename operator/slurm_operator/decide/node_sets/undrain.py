@@ -30,7 +30,7 @@ def without_cause(state: NodeSetState) -> list[Worker]:
 def _has_cause(state: NodeSetState, worker: Worker) -> bool:
     match worker.drain:
         case Owner.NEW:
-            # A probe of its jail went well.
+            # A ready pod means that a jail probe succeeded.
             return not (worker.is_up and features.has_its_features(state, worker))
         case Owner.SCALE_IN:
             is_over = True

@@ -8,7 +8,7 @@ from slurm_operator.decide.nodes.workers import Worker
 from slurm_operator.state import Pod, Taint
 
 _LIFECYCLE = "node.kubernetes.io/"
-"""Kubernetes' own taints begin so; but for one they repeat what the node's fields tell."""
+"""Prefix of Kubernetes' own taints. All but one (FENCED) repeat what the node's fields tell."""
 FENCED = "node.kubernetes.io/out-of-service"
 
 

@@ -14,7 +14,7 @@ from slurm_operator.state import Nodes, Pod, PodCondition, SlurmNode
 
 TYPE = names.POD_CONDITION
 MOST_SERVING = 5
-"""Conditions per pass that go from Idle to Allocated, say: with short jobs thousands of nodes do so all the time."""
+"""Changes such as Idle to Allocated that a pass writes: with short jobs, thousands of nodes change all the time."""
 _SERVING = 2
 NOT_REGISTERED = PodCondition("False", "NotRegistered", "slurmctld has no record of this pod's slurmd yet")
 _BASES = ("DOWN", "ERROR", "FUTURE", "UNKNOWN", "ALLOCATED", "MIXED", "IDLE")
@@ -42,7 +42,7 @@ def wanted(pod: Pod, node: SlurmNode | None) -> PodCondition | None:
 
 
 def changes(pods: Iterable[Pod], nodes: Nodes, most: int, after: str = "") -> list[Told]:
-    """Conditions to write now: first those that turn, then those of nodes that take no jobs.
+    """Return the conditions to write now: first those whose status changes, then those of nodes that take no jobs.
 
     Args:
         pods: a cluster's workers.

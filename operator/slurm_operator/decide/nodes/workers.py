@@ -29,9 +29,9 @@ from slurm_operator.state import (
 )
 
 K8S_NODE_PATIENCE = datetime.timedelta(minutes=1)
-"""A new Kubernetes node may be unknown to our watch for a moment after a pod was scheduled on it."""
+"""Time in which the operator's watch may not know a new Kubernetes node on which a pod was scheduled."""
 UNREGISTERED_PATIENCE = datetime.timedelta(minutes=5)
-"""A running pod that never registers may be removed after this; younger, it may be about to take its first job."""
+"""A running pod that has not registered by then may be removed. A younger one may be about to take its first job."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -298,5 +298,5 @@ def _is_free(state: NodeSetState, worker: Worker, busy: frozenset[str]) -> bool:
         return False
     if pod is None or not pod.running:
         return True
-    # Without a record only jobs themselves tell that none of them is there.
+    # Without a record only the listing of jobs tells that no job is there.
     return full_listing.complete and (pod.created or state.now) <= state.now - UNREGISTERED_PATIENCE
