@@ -159,7 +159,27 @@ def test_every_option_that_is_not_harmless_is_tried_with_each_program_and_in_ful
     whole = runs.draw(3, plan(None, 0))
     for who in Who:
         assert every <= {run.option for run in whole if run.who is who}, who
-    assert {True, False} == {run.from_login for run in whole}
+    for who in (Who.USER, Who.ROOT):
+        for place in (True, False):
+            tried = {run.option for run in whole if run.who is who and run.from_login is place}
+            assert every <= tried, (who, place)
+
+
+def test_every_command_that_is_not_about_its_own_job_is_tried_on_a_login_node() -> None:
+    free = {command.name for command in commands.COMMANDS if not command.needs_job}
+    assert {"sattach-plain", "sbcast-jobid", "strigger-program", "scrontab", "scontrol-token", "scancel-user"} <= free
+    begun = [run for run in runs.draw(3, plan(None, 0)) if run.from_login]
+    for who in (Who.USER, Who.ROOT):
+        assert free <= {run.option for run in begun if run.who is who}
+    assert not [run.line for run in begun if "$SLURM" in run.line]
+
+
+def test_draws_begin_lines_of_each_program_on_a_login_node_now_and_then() -> None:
+    lines = [run for seed in range(12) for run in runs.draw(seed, plan())]
+    begun = [run for run in lines if run.from_login]
+    programs = {run.option.partition(" ")[0].partition("-")[0] for run in begun}
+    assert {"srun", "sbatch", "salloc", "sattach", "strigger", "scrontab", "scontrol", "sacctmgr"} <= programs
+    assert len(begun) < 0.3 * len(lines)
 
 
 def test_the_parts_of_a_draw_are_the_whole_of_it_once() -> None:

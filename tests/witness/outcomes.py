@@ -63,8 +63,10 @@ REFUSALS: tuple[Refusal, ...] = (
     # A job has one such step at a time.
     Refusal("Duplicate job step id", ("--interactive",)),
     # Its tasks wait for a debugger, until the line is ended.
-    Refusal("got SIGCONT", ("--debugger-test",)),
-    Refusal("no tasks running", ("sattach",)),
+    # On a login node the end may come before the allocation.
+    Refusal("got SIGCONT|Force Terminated|has been revoked|Job has been cancelled", ("--debugger-test",)),
+    # Lines of a login node may come after the job's end.
+    Refusal("no tasks running|Invalid job id specified|already completing or completed", ("sattach",)),
     Refusal("No slurmstepd's found on this node|No job steps exist on this node", ("scontrol-list", "scontrol-getent")),
     Refusal("Failed to locate job for requested pid", ("scontrol-pidinfo",)),
     Refusal("scrontab is disabled on this cluster", ("scrontab",)),

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from tests.witness.cluster import Cluster
-from tests.witness.commands import ATTACHED
+from tests.witness.commands import ATTACHED, KEPT
 from tests.witness.values import BUNDLE, FOLDER, LIBRARY, LISTS, PROGRAM
 
 SOURCE = Path(__file__).with_name("witness.c")
@@ -23,11 +23,12 @@ job=$(cat {folder}/out/$label-id)
 [ -z "$job" ] || scontrol -o show job "$job" | tr ' ' '\\n' | grep -E '^(JobState|Reason|ExitCode)='
 exit $status
 """
+UNTIL_KEPT = f"until [ -s {KEPT} ]; do sleep 0.1; done\n"
+"""Waits for the job's first step. On a login node, too: lines there attach to it."""
 KEPT_STEP = f"""
-srun -n1 --overlap --mem=0 sh -c 'touch {FOLDER}/scratch/kept; while sleep 1; do echo "{ATTACHED}"; done' \\
+srun -n1 --overlap --mem=0 sh -c 'echo "$SLURM_JOB_ID" > {KEPT}; while sleep 1; do echo "{ATTACHED}"; done' \\
     > {FOLDER}/scratch/kept-step 2>&1 &
-until [ -e {FOLDER}/scratch/kept ]; do sleep 0.1; done
-"""
+{UNTIL_KEPT}"""
 """The job's first step, to which others attach."""
 START_UP = "start-up"
 """The label of a witness in the user's start-up file."""
