@@ -7,11 +7,11 @@ from typing import cast
 
 import pytest
 
-from tests.witness import commands, judge, options, outcomes, rpcs, runs, variables
+from tests.witness import commands, judge, options, outcomes, rpcs, runs, values, variables
 from tests.witness.cluster import Cluster
 from tests.witness.limits import Limits
 from tests.witness.runs import Run, Who
-from tests.witness.values import LIMIT, LIMITS
+from tests.witness.values import LIMIT, LIMITS, LISTS, PROGRAM
 from tests.witness.walk import STARTS_UP, part
 
 WORKER = judge.Node("pid:[1]", "ipc:[1]", "user:[1]", is_login=False)
@@ -132,7 +132,7 @@ def test_a_rootless_container_may_have_its_image_as_root_and_all_capabilities_th
 
 
 JOB_TABLE = runs.JOB_TABLE
-READ = {"srun": {"SLURM_STDINMODE", "SRUN_INPUT"}, "sbatch": {"SBATCH_INPUT"}, "salloc": {"SALLOC_CONTAINER"}}
+READ = {"srun": {"SLURM_STDINMODE", "SRUN_INPUT", "SLURM_SRUN_MULTI"}, "sbatch": {"SBATCH_INPUT"}, "salloc": {"SALLOC_CONTAINER"}}
 
 
 def plan(values_each: int | None = 1, pairs: int = 10) -> runs.Plan:
@@ -232,6 +232,13 @@ def test_an_option_is_also_given_by_its_letter_and_by_a_variable() -> None:
     lines = [run.line for run in runs.draw(3, plan(None, 0)) if run.option == "srun --input"]
     assert any(" -i/proc" in line for line in lines)
     assert any(line.startswith("env S") and "--input" not in line for line in lines)
+
+
+def test_a_list_of_programs_stands_in_the_place_of_the_program() -> None:
+    lines = [run.line for run in runs.draw(3, plan(None, 0)) if run.option == "srun --multi-prog"]
+    assert {f"{LISTS}/programs", *values.READ[:4]} <= {line.split()[-1] for line in lines}
+    assert not [line for line in lines if PROGRAM in line or "--multi-prog=" in line]
+    assert any("SLURM_SRUN_MULTI=1 " in line for line in lines)
 
 
 def test_every_command_that_is_not_harmless_is_tried() -> None:

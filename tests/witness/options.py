@@ -39,6 +39,7 @@ def _table(*rows: tuple[Kind, str, str]) -> Table:
 _JOB = _table(
     (Kind.READ, "srun or slurmstepd opens it", "input"),
     (Kind.READ, "the client reads it", "bbf nodefile export-file"),
+    (Kind.READ, "srun reads a list of programs, and slurmstepd expands its words", "multi-prog"),
     (Kind.READ, "slurmstepd or the client reads a bundle", "container"),
     (Kind.WRITE, "srun or slurmstepd opens it", "output error"),
     (Kind.WRITE, "slurmd writes it", "bcast"),
@@ -59,7 +60,6 @@ _JOB = _table(
     (Kind.MODE, "slurmstepd speaks to users", "stepmgr"),
     (Kind.MODE, "a step of another kind", "external-launcher external interactive pty no-allocate debugger-test"),
     (Kind.HARMLESS, "shapes what --bcast copies", "bcast-exclude compress send-libs"),
-    (Kind.HARMLESS, "a list of programs, each run as a task is", "multi-prog"),
     (
         Kind.HARMLESS,
         "a number, a time or a name that slurmctld decides by",

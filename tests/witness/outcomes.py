@@ -47,6 +47,11 @@ REFUSALS: tuple[Refusal, ...] = (
         "|Invalid hostfile .* contents on line|Requested node configuration is not available",
         ("--nodefile",),
     ),
+    Refusal(
+        "Could not open multi_prog config file|Unable to open configuration file|onfiguration file .* (is )?invalid"
+        "|configuration file .* too long|multi_prog config file .* is too large",
+        ("--multi-prog",),
+    ),
     Refusal("is no bundle|is not yours to read|is no configuration of a container", ("--container",)),
     Refusal("--bcast does not reach the jail", ("--bcast",)),
     # slurmd closes the connection of a client of the user's own before it reads the file (doors/message_guard.c).

@@ -30,6 +30,8 @@ srun -n1 --overlap --mem=0 sh -c 'echo "$SLURM_JOB_ID" > {KEPT}; while sleep 1; 
     > {FOLDER}/scratch/kept-step 2>&1 &
 {UNTIL_KEPT}"""
 """The job's first step, to which others attach."""
+PROGRAMS = f"* {PROGRAM} task=%t offset=%o\n"
+"""A list for --multi-prog: slurmstepd expands the two words. The label is the variable's."""
 START_UP = "start-up"
 """The label of a witness in the user's start-up file."""
 START_UP_MARK = "# of the witness"
@@ -121,6 +123,9 @@ def _write_scripts(cluster: Cluster, folder: Path) -> None:
     for name, text in {**scripts, "batch": BATCH.format(folder=FOLDER)}.items():
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
-    lists = {"nodes": f"{cluster.workers[0]}\n", "variables": "A=1\0", "crontab": f"0 0 1 1 * {PROGRAM}\n"}
+    lists = {
+        "nodes": f"{cluster.workers[0]}\n", "variables": "A=1\0", "crontab": f"0 0 1 1 * {PROGRAM}\n",
+        "programs": PROGRAMS, "programs-with-many-words": PROGRAMS.rstrip() + " \\\n word" * 300 + "\n",
+    }  # fmt: skip
     for name, text in lists.items():
         (folder / LISTS.removeprefix(f"{FOLDER}/") / name).write_text(text)

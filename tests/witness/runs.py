@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from tests.witness import commands, variables
 from tests.witness.options import OPTIONS, Kind
-from tests.witness.values import ENVIRONMENT, FOLDER, LIBRARY, PROGRAM, SETID, TERMINAL, Choice, choices
+from tests.witness.values import ENVIRONMENT, FOLDER, LIBRARY, POSITIONAL, PROGRAM, SETID, TERMINAL, Choice, choices
 
 OTHER_SETTINGS = f"env SLURM_CONF={FOLDER}/conf/slurm.conf"
 """Before a command: Slurm's configuration without its plugins, so that nothing of ours is asked in the client."""
@@ -119,6 +119,7 @@ class Draw:
         label = self._label(f"{program}-{name}", who, from_login)
         witness = f"{FOLDER}/root {PROGRAM}" if who is Who.STEP_ROOT else PROGRAM
         does = " ".join([witness, f"label={label}", *(["then", some[0].does] if some[0].does else [])])
+        does = next((shlex.quote(choice.value) for choice in some if choice.option in POSITIONAL), does)
         given, before = self._given(program, some)
         names = {choice.option for choice in some}
         step = who in {Who.USER, Who.STEP_ROOT} and not from_login
@@ -152,9 +153,9 @@ class Draw:
         before = [word for choice in some for word in ENVIRONMENT.get(choice.option, ())]
         form = self.dice.randrange(4)
         if form == 0 and letters:
-            return [f"-{letters[0]}{first.value}", *more], before
+            return [f"-{letters[0]}{first.argument}", *more], before
         if form == 1 and names:
-            return more, [*before, f"{self.dice.choice(names)}={first.value or 1}"]
+            return more, [*before, f"{self.dice.choice(names)}={first.argument or 1}"]
         return [first.word, *more], before
 
 
