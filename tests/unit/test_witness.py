@@ -81,6 +81,15 @@ def test_an_option_without_a_class_and_a_class_without_an_option_are_told() -> N
     ]
 
 
+
+def test_a_program_without_a_class_and_a_class_without_a_program_are_told() -> None:
+    known = {*options.OTHERS, *(program for programs in options.OPTIONS for program in programs)}
+    assert not options.program_differences(known)
+    new, gone = options.program_differences({*known, "srunas"} - {"swait"})
+    assert new.startswith("Slurm has srunas, which tests/witness/options.py does not classify")
+    assert gone.startswith("Slurm has no swait any more")
+
+
 # What a witness told of a small cluster whose slurmstepd ran task epilogs by itself, without its filter.
 EPILOG_OUTSIDE = f"""
 as=root label=1-475-srun-task-epilog-user-login uid=0:0 exe=/home/witness/setid pid={WORKER.pid} ipc={WORKER.ipc}
