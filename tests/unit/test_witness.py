@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from tests.vm.v2_cluster import FAKE_GPUS
 from tests.witness import commands, judge, options, outcomes, rpcs, runs, values, variables
 from tests.witness.cluster import Cluster
 from tests.witness.limits import Limits
@@ -37,6 +38,8 @@ def test_a_task_in_its_job_and_a_session_of_a_login_have_no_fault() -> None:
     assert not verdict(CapPrm=KEPT, CapEff=KEPT, uid="0:0")
     assert not verdict(pid=LOGIN.pid, ipc=LOGIN.ipc, first="tini")
     assert not verdict(first="su"), "start-up files, before the job exists"
+    assert not verdict(device="c:1:3:/dev/null")
+    assert not verdict(device="c:136:0:/dev/pts/0")
 
 
 @pytest.mark.parametrize("name", judge.SETS)
@@ -59,6 +62,9 @@ def test_each_capability_beyond_those_that_a_job_keeps_is_a_fault_in_each_set(na
         ({"descriptor": "1:2:yes"}, "a descriptor of it"),
         ({"first_root": "1:2:yes"}, "a first_root of it"),
         ({"cwd": "1:2:yes"}, "a cwd of it"),
+        ({"device": "c:10:229:/dev/fakegpu0"}, "the device /dev/fakegpu0 (c 10:229) open"),
+        ({"device": "b:7:3:/dev/loop3"}, "the device /dev/loop3 (b 7:3) open"),
+        ({"device": "b:1:3:/dev/ram3"}, "the device /dev/ram3 (b 1:3) open"),
         ({"mount": "/run/secrets/slurm:tmpfs:ro"}, "the pod's mount /run/secrets/slurm"),
         ({"mount": "/sys/fs/cgroup:cgroup2:rw"}, "can write the cgroups"),
         ({"mount": "/sys/fs/cgroup/memory:tmpfs:rw"}, "can write the cgroups"),
@@ -141,7 +147,11 @@ def test_a_rootless_container_may_have_its_image_as_root_and_all_capabilities_th
 
 
 JOB_TABLE = runs.JOB_TABLE
-READ = {"srun": {"SLURM_STDINMODE", "SRUN_INPUT", "SLURM_SRUN_MULTI"}, "sbatch": {"SBATCH_INPUT"}, "salloc": {"SALLOC_CONTAINER"}}
+READ = {
+    "srun": {"SLURM_STDINMODE", "SRUN_INPUT", "SLURM_SRUN_MULTI"},
+    "sbatch": {"SBATCH_INPUT"},
+    "salloc": {"SALLOC_CONTAINER"},
+}
 
 
 def plan(values_each: int | None = 1, pairs: int = 10) -> runs.Plan:
@@ -204,6 +214,12 @@ def test_each_draw_has_slurmstepd_asked_to_write_each_limit_that_is_the_users() 
     for option in ("output", "error"):
         lines = " ".join(run.line for run in drawn if run.option == f"sbatch --{option}")
         assert [limit for limit in LIMITS if limit in lines] == [*LIMITS]
+
+
+def test_each_draw_has_a_gpu_opened_that_no_job_was_given() -> None:
+    drawn = {run.option for run in runs.draw(4, plan(pairs=0)) if values.GPU in run.line}
+    assert {"srun --input", "sbatch --input"} <= drawn
+    assert values.GPU.removesuffix("0") in FAKE_GPUS
 
 
 def test_each_draw_has_start_up_files_read() -> None:

@@ -36,7 +36,7 @@ PATHS = (
 REFUSALS: tuple[Refusal, ...] = (
     Refusal(
         "Permission denied|No such file or directory|Not a directory|Is a directory|Read-only file system"
-        "|Too many levels of symbolic links|Operation not permitted|Invalid cross-device link",
+        "|No such device|Too many levels of symbolic links|Operation not permitted|Invalid cross-device link",
         PATHS,
     ),
     # So Slurm says of a job whose files slurmstepd could not open.

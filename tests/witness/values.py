@@ -30,6 +30,8 @@ READ = (
     f"{LINK}/run/slurm-node/slurm.key",
     "/var/spool/slurmd/conf-cache/slurm.conf",
 )
+GPU = "/dev/fakegpu0"
+"""A GPU that no line asks for, where workers have some (tests/vm/v2_cluster.py)."""
 WRITE = (
     "/proc/1/root/run/{name}",
     "/proc/1/root/usr/sbin/{name}",
@@ -145,6 +147,8 @@ def choices(program: str, option: str, kind: Kind) -> list[Choice]:
     if option in STREAMS:
         relative = "slurm-node/slurm.key" if option == "input" else name
         found += [Choice(option, relative, (folder,), does) for folder in RELATIVE]
+    if option == "input":
+        found.append(Choice(option, GPU, does=does, always=True))
     if program == "sbatch" and option in {"output", "error"}:
         does = STREAMS[option].format(name=LIMIT)
         found += [Choice(option, limit, does=does, always=True) for limit in LIMITS]
