@@ -42,7 +42,7 @@ class Command:
 def _attach(option: str = "", *, works: bool = False) -> Command:
     name = f"sattach-{option or 'plain'}"
     flag = f"--{option} " if option else ""
-    line = f"timeout 5 sattach {flag}{TO_STEP}"
+    line = f"timeout 12 sattach {flag}{TO_STEP}"
     return Command(name, f"script -qec {line!r} /dev/null" if option == "pty" else line, ATTACHED, works)
 
 

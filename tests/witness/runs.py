@@ -166,7 +166,7 @@ def _line(program: str, names: set[str], words: str, before: str, does: str, lab
     # An srun that is killed leaves the job that it has just been given, which only its time limit ends.
     if program == "srun":
         memory = "--overlap --mem=0" if in_own_job else "--mem=40"
-        patience = "timeout 8 " if "debugger-test" in names else ""
+        patience = "timeout 15 " if "debugger-test" in names else ""
         line = f"{start}{patience}srun -n1 --time=1 {memory} {words} {does}"
         return f"script -qec {shlex.quote(line)} /dev/null" if names & TERMINAL else line
     if program == "salloc":
