@@ -247,7 +247,7 @@ def _add_commands(made: Draw) -> None:
 
 
 def _add_from_login(made: Draw) -> None:
-    """Of each name that needs no job: one line of the user, and one of root."""
+    """Adds a line of the user and one of root for each name that needs no job."""
     both = [Who.USER, *(who for who in made.plan.people if who is Who.ROOT)]
     for found in _by_name(command for command in commands.COMMANDS if not command.needs_job):
         for who in both:
