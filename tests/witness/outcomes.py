@@ -72,7 +72,10 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal("got SIGCONT|Force Terminated|has been revoked|Job has been cancelled", ("--debugger-test",)),
     # Lines of a login node may come after the job's end.
     Refusal("no tasks running|Invalid job id specified|already completing or completed", ("sattach",)),
-    Refusal("No slurmstepd's found on this node|No job steps exist on this node", ("scontrol-list", "scontrol-getent")),
+    Refusal(
+        "No slurmstepd's found on this node|No (job )?steps (exist|found) on this node",
+        ("scontrol-list", "scontrol-getent"),
+    ),
     Refusal("Failed to locate job for requested pid", ("scontrol-pidinfo",)),
     Refusal("scrontab is disabled on this cluster", ("scrontab",)),
     Refusal("Access/permission denied|Invalid user id", ("strigger", "scontrol", "scancel", "sacctmgr", "sattach")),
