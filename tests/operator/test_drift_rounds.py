@@ -33,6 +33,8 @@ REST = ("deployments", "slurm-rest")
 POLICY = ("networkpolicies", "slurm-default")
 LONG_AGO = "2020-01-01T00:00:00Z"
 SECRET_VALUE = base64.b64encode(b"hunter2-of-the-payload").decode()
+MOUNT = {"name": "data", "mountPath": "/data"}
+EVIL: Body = {"name": "evil", "emptyDir": {}}
 
 
 def declared(api: str, kind: str, name: str, **content: Any) -> Body:
@@ -50,7 +52,8 @@ def pod_template(*containers: Body, **fields: Any) -> Body:
 
 def workload(kind: str, name: str, component: str, **spec: Any) -> Body:
     labels = {names.LABEL_NAME: "slurm", names.LABEL_INSTANCE: "test", names.LABEL_COMPONENT: component, "set": name}
-    pod = {"containers": [container(env=[{"name": "A", "value": "1"}], resources={"limits": {"cpu": "0.5"}})]}
+    own = container(env=[{"name": "A", "value": "1"}], resources={"limits": {"cpu": "0.5"}}, volumeMounts=[MOUNT])
+    pod = {"containers": [own], "volumes": [{"name": "data", "emptyDir": {}}]}
     spec |= {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}}
     return {**declared("apps/v1", kind, name, spec=spec), "metadata": {"name": name, "labels": labels}}
 
@@ -180,6 +183,12 @@ def test_what_is_as_declared_is_left_alone(world: World) -> None:
         (*REST, pod_template(hostNetwork=True), "spec.template.spec.hostNetwork (by kubectl-edit)"),
         (*REST, pod_template(container(image="other")), "containers[name=slurm].image (by kubectl-edit)"),
         (*REST, pod_template(container(), {"name": "evil", "image": "x"}), "containers[name=evil] (by kubectl-edit)"),
+        (*REST, pod_template(volumes=[EVIL]), "spec.template.spec.volumes[name=evil] (by kubectl-edit)"),
+        (
+            *REST,
+            pod_template(container(volumeMounts=[{**MOUNT, "name": "evil"}]), volumes=[EVIL]),
+            "containers[name=slurm].volumeMounts[mountPath=/data].name (by kubectl-edit)",
+        ),
     ],
 )
 def test_an_edit_is_undone_and_told(world: World, plural: str, name: str, change: Body, told: str) -> None:
