@@ -1,8 +1,9 @@
 /* Opens a job's files for slurmstepd as the job would: -i, -o, -e, files of single tasks, --chdir.
  *
- * Slurm opens them in slurmstepd's own view, with the pod's /proc, writable control groups and slurmd's spool. A job
- * reaches none of these. So a user's path leads through no magic link, such as /proc/self/task/N/root, and into none of
- * those places. The check is done on the opened descriptor, which slurmstepd then uses.
+ * Slurm opens them in slurmstepd's own view, with the pod's /proc, writable control groups, slurmd's spool, and the
+ * devices of all jobs. A job reaches none of these. So a user's path leads through no magic link, such as
+ * /proc/self/task/N/root, and into none of those places. A path is judged before it is opened: otherwise the open would
+ * make or empty a file, or act on a device. The opened descriptor is judged again: the path may lead elsewhere by then.
  *
  * slurmstepd itself opens those files, none of its libraries does. Its other files are checked alike, but for three
  * names. A library makes only the missing folders of an output file. It does so with the user's effective id, which all
@@ -25,7 +26,16 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#define MOST_LINKS 40 /* As path_resolution(7) has it. */
+
 static uintptr_t program_begin, program_end;
+
+/* A name in an opened folder: where a path leads. */
+struct place {
+    int folder;
+    const char *name;
+    char path[PATH_MAX];
+};
 
 /* The program itself comes first. */
 static int find_program(struct dl_phdr_info *info, size_t size, void *unused) {
@@ -76,10 +86,30 @@ static int is_in_spool(const struct statx *facts) {
            spool.stx_attributes & STATX_ATTR_MOUNT_ROOT && spool.stx_mnt_id == facts->stx_mnt_id;
 }
 
+/* null, zero, full, random and urandom; tty and ptmx; terminals. The numbers are those of Linux' devices.txt. */
+static int is_for_everybody(unsigned major, unsigned minor) {
+    switch (major) {
+    case 1:
+        return minor == 3 || minor == 5 || (minor >= 7 && minor <= 9);
+    case 5:
+        return minor == 0 || minor == 2;
+    default:
+        return major >= 136 && major <= 143;
+    }
+}
+
+/* Linux asks a device group at an open alone, and slurmstepd's group is not its tasks': they would inherit what theirs
+ * refuses. */
+static int is_a_device(const struct statx *facts) {
+    return S_ISBLK(facts->stx_mode) ||
+           (S_ISCHR(facts->stx_mode) && !is_for_everybody(facts->stx_rdev_major, facts->stx_rdev_minor));
+}
+
 static int is_the_nodes(int file) {
     struct statfs system;
     struct statx facts;
-    if (fstatfs(file, &system) || statx(file, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &facts))
+    if (fstatfs(file, &system) ||
+        statx(file, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_MNT_ID, &facts))
         return 1;
     switch (system.f_type) {
     case PROC_SUPER_MAGIC:
@@ -92,27 +122,125 @@ static int is_the_nodes(int file) {
     case BPF_FS_MAGIC:
         return 1;
     default:
-        return is_in_spool(&facts);
+        return is_a_device(&facts) || is_in_spool(&facts);
     }
 }
 
-static int open_for_user(const char *path, int flags, mode_t mode) {
-    struct open_how how = {.flags = (unsigned)flags, .mode = mode, .resolve = RESOLVE_NO_MAGICLINKS};
+/* Closes a file, and leaves errno as it is. Returns the outcome. */
+static int close_after(int outcome, int file) {
+    int why = errno;
+    close(file);
+    errno = why;
+    return outcome;
+}
+
+/* Returns an opened file that is not the node's; closes others, with EACCES. A failed open keeps its error. */
+static int judge(int file) {
+    if (file < 0 || !is_the_nodes(file))
+        return file;
+    errno = EACCES;
+    return close_after(-1, file);
+}
+
+static int open_folder(int from, const char *path) {
+    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS};
     struct open_how look = {.flags = O_PATH | O_CLOEXEC};
-    int file = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
-    if (file < 0 && errno == ELOOP) {
+    int folder = (int)syscall(SYS_openat2, from, path, &how, sizeof(how));
+    if (folder < 0 && errno == ELOOP) {
         /* A loop of links keeps its error; a magic link is refused. */
-        int there = (int)syscall(SYS_openat2, AT_FDCWD, path, &look, sizeof(look));
+        int there = (int)syscall(SYS_openat2, from, path, &look, sizeof(look));
         if (there >= 0)
             close(there);
         errno = there >= 0 ? EACCES : errno;
     }
-    if (file >= 0 && is_the_nodes(file)) {
-        close(file);
-        errno = EACCES;
+    return judge(folder);
+}
+
+/* Splits a path into its folder, which it copies to `folder`, and the name in it. The path may end in slashes. */
+static const char *split(const char *path, char folder[PATH_MAX]) {
+    size_t end = strlen(path);
+    while (end > 0 && path[end - 1] == '/')
+        end--;
+    while (end > 0 && path[end - 1] != '/')
+        end--;
+    if (end >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return NULL;
+    }
+    memcpy(folder, end ? path : ".", end ? end : 1);
+    folder[end ? end : 1] = '\0';
+    return path + end;
+}
+
+/* Opens the folder of the path, which begins at the folder before. */
+static int enter_folder(struct place *place) {
+    char folder[PATH_MAX];
+    int before = place->folder;
+    place->name = split(place->path, folder);
+    place->folder = place->name ? open_folder(before, folder) : -1;
+    int failed = place->folder < 0 ? -1 : 0;
+    return before == AT_FDCWD ? failed : close_after(failed, before);
+}
+
+/* As with fs.protected_symlinks: what a stranger puts into a folder for everybody leads nowhere. */
+static int may_follow(const struct place *place) {
+    struct stat folder, last;
+    if (fstat(place->folder, &folder) || fstatat(place->folder, place->name, &last, AT_SYMLINK_NOFOLLOW))
+        return 0;
+    return last.st_uid == geteuid() || last.st_uid == folder.st_uid ||
+           (folder.st_mode & (S_ISVTX | S_IWOTH)) != (S_ISVTX | S_IWOTH);
+}
+
+/* Whether open(2) with these flags follows a link at a path's end. */
+static int follows(int flags) {
+    return !(flags & O_NOFOLLOW) && (flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL);
+}
+
+/* Follows a path to a name that is no link, in a folder that is not the node's. The folder stays open. */
+static int find_place(const char *path, int flags, struct place *place) {
+    char target[PATH_MAX];
+    place->folder = AT_FDCWD;
+    if (strlen(path) >= sizeof(place->path)) {
+        errno = ENAMETOOLONG;
         return -1;
     }
-    return file;
+    memcpy(place->path, path, strlen(path) + 1);
+    for (int links = 0; links <= MOST_LINKS; links++) {
+        if (enter_folder(place))
+            return -1;
+        ssize_t length = follows(flags) ? readlinkat(place->folder, place->name, target, sizeof(target) - 1) : -1;
+        if (length < 0)
+            return 0;
+        if (!may_follow(place)) {
+            errno = EACCES;
+            return close_after(-1, place->folder);
+        }
+        memcpy(place->path, target, (size_t)length);
+        place->path[length] = '\0';
+    }
+    errno = ELOOP;
+    return close_after(-1, place->folder);
+}
+
+/* As O_TRUNC does, which ignores other kinds of files. */
+static int empty(int file) {
+    struct stat facts;
+    return fstat(file, &facts) || (S_ISREG(facts.st_mode) && ftruncate(file, 0)) ? -1 : 0;
+}
+
+static int open_in(const struct place *place, int flags, mode_t mode) {
+    int look = judge(openat(place->folder, place->name, O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    if (look < 0 && (errno != ENOENT || !(flags & O_CREAT)))
+        return -1;
+    if (look >= 0)
+        close(look);
+    int file = judge(openat(place->folder, place->name, (flags & ~O_TRUNC) | O_NOFOLLOW, mode));
+    return file >= 0 && flags & O_TRUNC && empty(file) ? close_after(-1, file) : file;
+}
+
+static int open_for_user(const char *path, int flags, mode_t mode) {
+    struct place place;
+    return find_place(path, flags, &place) ? -1 : close_after(open_in(&place, flags, mode), place.folder);
 }
 
 /* Comes before the C library's open for slurmstepd and the libraries that it loads. */
@@ -132,27 +260,8 @@ int open(const char *file, int oflag, ...) {
 int chdir(const char *path) {
     if (!is_the_programs(__builtin_return_address(0)))
         return (int)syscall(SYS_chdir, path);
-    int folder = open_for_user(path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
-    if (folder < 0)
-        return -1;
-    int failed = fchdir(folder), why = errno;
-    close(folder);
-    errno = why;
-    return failed;
-}
-
-/* Splits a path into its folder, which it copies to `folder`, and the name in it. The path may end in slashes. */
-static const char *split(const char *path, char folder[PATH_MAX]) {
-    size_t end = strlen(path);
-    while (end > 0 && path[end - 1] == '/')
-        end--;
-    while (end > 0 && path[end - 1] != '/')
-        end--;
-    if (end >= PATH_MAX)
-        return NULL;
-    memcpy(folder, end ? path : ".", end ? end : 1);
-    folder[end ? end : 1] = '\0';
-    return path + end;
+    int folder = open_folder(AT_FDCWD, path);
+    return folder < 0 ? -1 : close_after(fchdir(folder), folder);
 }
 
 int mkdir(const char *path, mode_t mode) {
@@ -160,15 +269,12 @@ int mkdir(const char *path, mode_t mode) {
     if (geteuid() == 0)
         return mkdirat(AT_FDCWD, path, mode);
     const char *name = split(path, folder);
-    if (!name || !*name) {
-        errno = !name ? ENAMETOOLONG : *path ? EEXIST : ENOENT;
+    if (!name)
+        return -1;
+    if (!*name) {
+        errno = *path ? EEXIST : ENOENT;
         return -1;
     }
-    int parent = open_for_user(folder, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
-    if (parent < 0)
-        return -1;
-    int failed = mkdirat(parent, name, mode), why = errno;
-    close(parent);
-    errno = why;
-    return failed;
+    int parent = open_folder(AT_FDCWD, folder);
+    return parent < 0 ? -1 : close_after(mkdirat(parent, name, mode), parent);
 }

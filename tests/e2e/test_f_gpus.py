@@ -101,6 +101,27 @@ def test_root_in_a_job_opens_no_other(slurm):
     assert len(opened(answer)) == 1
 
 
+HELD = "stat -L -c %t:%T /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2 > ~/held/$SLURM_JOB_ID; true"
+"""For a batch job: the numbers of its own files, if they are devices."""
+OPENING = ("-i {} -o /dev/null", "-o {} -e /dev/null", "-o /dev/null -e {}")
+
+
+def test_slurmstepd_opens_no_gpu_for_a_job(slurm):
+    """slurmstepd is in another device group than its tasks, and they inherit what it opens."""
+    paths = [*sorted(ALL), "/dev/zero"]
+    lines = [
+        f"sbatch --quiet -p gpu {gres} {option.format(path)} --wrap '{HELD}'"
+        for gres in ("", "--gres=gpu:1")
+        for option in OPENING
+        for path in paths
+    ]
+    slurm.sh("\n".join(["rm -rf ~/held; mkdir ~/held", *lines])).ok()
+    slurm.wait("the jobs' end", lambda: not slurm.sh("squeue -h -p gpu -u dev").ok(), 180)
+    held = slurm.sh("cat ~/held/*").ok().splitlines()
+    assert held.count("1:5") == 2 * len(OPENING), "jobs ran whose file is /dev/zero"
+    assert {*held} == {"1:3", "1:5"}, "no other device"
+
+
 def test_two_jobs_at_once_have_disjoint_gpus(slurm):
     """Each holds its GPUs until the other has shown its own; a batch job has its constraint too."""
     meet = (

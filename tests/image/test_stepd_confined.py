@@ -190,3 +190,18 @@ def test_slurmstepd_opens_nothing_of_the_node_for_root(cluster: SmallCluster, pa
     assert len(done.stdout.splitlines()) == 1, done.stdout
     well = "echo given > given; timeout 50 sbatch -Q --wait -i given -o read --wrap cat; cat read"
     assert cluster.jail(well, seconds=70).stdout == "given\n", "root's jobs run then"
+
+
+@pytest.mark.parametrize("option", ["-o", "-e"])
+@pytest.mark.parametrize("path", [SPOOL, f"{SPOOL}-missing"], ids=["there", "missing"])
+def test_slurmstepd_neither_empties_nor_makes_a_file_of_the_node_for_root(
+    cluster: SmallCluster, option: str, path: str
+) -> None:
+    cluster.let_root_submit()
+    cluster.pod(f"rm -f {SPOOL}*; echo spooled > {SPOOL}").check_returncode()
+    wrap = "timeout 50 sbatch --wait -o read {} --wrap 'echo written'; cat read"
+    done = cluster.jail("rm -f read; " + wrap.format(f"{option} {path}"), seconds=70)
+    assert done.stdout.startswith("Submitted"), done
+    assert cluster.pod(f"grep -H '' {SPOOL}*").stdout == f"{SPOOL}:spooled\n"
+    assert "written" not in done.stdout
+    assert "written" in cluster.jail(wrap.format(""), seconds=70).stdout, "root's jobs run then"

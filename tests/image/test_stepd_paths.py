@@ -37,6 +37,13 @@ def test_a_job_reads_nothing_of_the_node_through_slurmstepd(cluster: SmallCluste
     assert "ran" not in batch(cluster, f"-i {path} -o out -e err"), "its input was opened"
 
 
+def test_a_job_opens_no_device_through_slurmstepd_but_everybodys(cluster: SmallCluster) -> None:
+    cluster.pod("rm -f /dev/given; mknod -m 666 /dev/given c 10 229").check_returncode()
+    assert cluster.jail("timeout 40 srun -Q -n1 sh -c 'exec 9< /dev/given'", user=ALICE).returncode == 0, "it opens"
+    assert "ran" not in batch(cluster, "-i /dev/given -o out -e err"), "its input was opened"
+    assert batch(cluster, "-i /dev/null -o out -e err") == "ran\n/home/alice\n"
+
+
 def test_a_task_of_a_step_writes_nothing_of_the_node_through_slurmstepd(cluster: SmallCluster) -> None:
     cluster.jail("ln -sfn /proc/self/comm name.0", user=ALICE)
     done = cluster.jail("timeout 40 srun -Q -n1 -o name.%t echo renamed", user=ALICE)

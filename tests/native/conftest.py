@@ -1,5 +1,7 @@
+import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,3 +28,59 @@ def make() -> Make:
 @pytest.fixture(scope="session")
 def jail_steps(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _make("jail_steps", tmp_path_factory.mktemp("native"))
+
+
+class Guard:
+    """The guard with its paths in a folder of the test."""
+
+    def __init__(self, folder: Path, make: Callable[..., Path]) -> None:
+        self.folder = folder
+        self.plugin = folder / "spank_jail.so"
+        self.good = {"slurm.conf": "ClusterName=x\n", "plugstack.conf": f"required {self.plugin} jail=/run/jail\n"}
+        self.plugin.touch()
+        self._program = make("guard_probe", folder, f"PROBE={folder}")
+
+    def run(self, files: Mapping[str, str], *arguments: str, **acts: str) -> tuple[bytes, str]:
+        """Returns what slurmd would read from it, and what the log got.
+
+        Args:
+            files: of the configuration.
+            arguments: of the program.
+            acts: ``shows`` and ``makes``, as tests/native/guard_probe.c has them.
+        """
+        log, conf = self.folder / "log", self.folder / "conf"
+        conf.mkdir(exist_ok=True)
+        for old in conf.iterdir():
+            old.unlink()
+        for name, text in files.items():
+            (conf / name).write_text(text)
+        log.write_text("")
+        finished = subprocess.run(
+            [self._program, *arguments],
+            input=b"the step\n",
+            capture_output=True,
+            timeout=30,
+            env={
+                **os.environ,
+                "SLURM_CONF": str(conf / "slurm.conf"),
+                **{f"PROBE_{name.upper()}": text for name, text in acts.items()},
+            },
+            check=False,
+        )
+        return finished.stdout, log.read_text()
+
+
+@pytest.fixture(scope="session")
+def guard(tmp_path_factory: pytest.TempPathFactory, make: Callable[..., Path]) -> Guard:
+    return Guard(tmp_path_factory.mktemp("guard"), make)
+
+
+@contextmanager
+def mounted(folder: Path) -> Iterator[Path]:
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", folder.name, folder], check=True, timeout=30)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True, timeout=30)
+        folder.rmdir()

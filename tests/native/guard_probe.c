@@ -1,6 +1,6 @@
 /* Stands for slurmstepd: says that it runs, with its arguments, and gives back what it is told. Files that PROBE_SHOWS
- * names, separated by colons, it reads, and says how much it got; folders of PROBE_MAKES it makes. `open` and `mkdir`
- * with a path and a user's number do that, and nothing else. */
+ * names, separated by colons, it reads, and says how much it got; folders of PROBE_MAKES it makes. `open`, `write` and
+ * `mkdir` with a path and a user's number do that, and nothing else; `write` makes a file or empties it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -39,6 +39,8 @@ static int act(const char *what, const char *path, uid_t user) {
         return 1;
     if (!strcmp(what, "open"))
         return outcome(open(path, O_RDONLY | O_CLOEXEC) < 0);
+    if (!strcmp(what, "write"))
+        return outcome(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) < 0);
     return outcome(mkdir(path, 0700));
 }
 

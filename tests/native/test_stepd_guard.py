@@ -3,58 +3,14 @@
 import os
 import struct
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.native.conftest import Guard, mounted
+
 RAN = "the real slurmstepd ran"
-
-
-class Guard:
-    """The guard with its paths in a folder of the test."""
-
-    def __init__(self, folder: Path, make: Callable[..., Path]) -> None:
-        self.folder = folder
-        self.plugin = folder / "spank_jail.so"
-        self.good = {"slurm.conf": "ClusterName=x\n", "plugstack.conf": f"required {self.plugin} jail=/run/jail\n"}
-        self.plugin.touch()
-        self._program = make("guard_probe", folder, f"PROBE={folder}")
-
-    def run(self, files: Mapping[str, str], *arguments: str, **acts: str) -> tuple[bytes, str]:
-        """Returns what slurmd would read from it, and what the log got.
-
-        Args:
-            files: of the configuration.
-            arguments: of the program.
-            acts: ``shows`` and ``makes``, as tests/native/guard_probe.c has them.
-        """
-        log, conf = self.folder / "log", self.folder / "conf"
-        conf.mkdir(exist_ok=True)
-        for old in conf.iterdir():
-            old.unlink()
-        for name, text in files.items():
-            (conf / name).write_text(text)
-        log.write_text("")
-        finished = subprocess.run(
-            [self._program, *arguments],
-            input=b"the step\n",
-            capture_output=True,
-            timeout=30,
-            env={
-                **os.environ,
-                "SLURM_CONF": str(conf / "slurm.conf"),
-                **{f"PROBE_{name.upper()}": text for name, text in acts.items()},
-            },
-            check=False,
-        )
-        return finished.stdout, log.read_text()
-
-
-@pytest.fixture(scope="module")
-def guard(tmp_path_factory: pytest.TempPathFactory, make: Callable[..., Path]) -> Guard:
-    return Guard(tmp_path_factory.mktemp("guard"), make)
 
 
 def test_a_right_configuration_lets_slurmstepd_run_with_its_input_untouched(guard: Guard) -> None:
@@ -127,14 +83,8 @@ def test_modes_that_run_no_step_need_no_configuration(guard: Guard) -> None:
 @pytest.fixture
 def run_folder(guard: Guard) -> Iterator[Path]:
     """Stands for the pod's /run, a mount."""
-    folder = guard.folder / "run"
-    folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "run", folder], check=True, timeout=30)
-    try:
+    with mounted(guard.folder / "run") as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", folder], check=True, timeout=30)
-        folder.rmdir()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a mount namespace")
@@ -159,48 +109,3 @@ def test_slurmstepd_writes_no_configuration_and_what_is_the_nodes(guard: Guard, 
         folder.mkdir(parents=True)
     output, _ = guard.run(guard.good, makes=f"{configuration}/new:{jobs}/new")
     assert output.decode().splitlines()[1:-1] == ["Read-only file system", "done"]
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="becomes a user")
-@pytest.mark.parametrize("user", [0, 1234])
-@pytest.mark.parametrize(
-    ("what", "path", "outcome"),
-    [
-        ("open", "/proc/self/maps", "Permission denied"),
-        ("open", "/proc/self/root/etc/passwd", "Permission denied"),
-        ("open", "/proc/1/cmdline", "Permission denied"),
-        ("open", "/etc/passwd", "done"),
-        ("open", "/nowhere", "No such file or directory"),
-    ],
-)
-def test_slurmstepd_opens_nothing_of_the_node_whoevers_the_job_is(
-    guard: Guard, user: int, what: str, path: str, outcome: str
-) -> None:
-    assert told(guard, what, path, user) == outcome
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="becomes a user")
-def test_slurmstepd_reads_as_root_what_it_needs_of_its_tasks(guard: Guard) -> None:
-    assert told(guard, "open", "/proc/1/stat", 0) == "done"
-    assert told(guard, "open", "/proc/self/oom_score_adj", 0) == "done"
-    assert told(guard, "open", "/proc/1/stat", 1234) == "Permission denied"
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="becomes a user")
-def test_slurmstepd_makes_a_users_folders_where_the_user_may_have_them(guard: Guard, tmp_path: Path) -> None:
-    for folder in (tmp_path, *tmp_path.parents[:-2]):
-        folder.chmod(0o755)
-    mine = tmp_path / "mine"
-    mine.mkdir()
-    mine.chmod(0o777)
-    assert told(guard, "mkdir", f"{mine}/one", 1234) == "done"
-    assert told(guard, "mkdir", f"{mine}//two//", 1234) == "done"
-    assert told(guard, "mkdir", f"{mine}/one", 1234) == "File exists"
-    assert told(guard, "mkdir", f"/proc/self/root{mine}/three", 1234) == "Permission denied"
-    assert told(guard, "mkdir", f"/proc/self/root{mine}/three", 0) == "done", "the test can fail"
-    assert sorted(each.name for each in mine.iterdir()) == ["one", "three", "two"]
-
-
-def told(guard: Guard, what: str, path: str, user: int) -> str:
-    """Return what one call of slurmstepd's, as a user, comes to."""
-    return guard.run(guard.good, what, path, str(user))[0].decode().strip()

@@ -20,6 +20,7 @@ from tests.e2e.test_f_gpus import (
     test_a_job_without_gpus_opens_none,
     test_accounting_counts_the_gpus_of_a_job,
     test_root_in_a_job_opens_no_other,
+    test_slurmstepd_opens_no_gpu_for_a_job,
     test_two_jobs_at_once_have_disjoint_gpus,
     test_without_a_constraint_all_devices_of_the_pod_open,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "test_a_job_without_gpus_opens_none",
     "test_accounting_counts_the_gpus_of_a_job",
     "test_root_in_a_job_opens_no_other",
+    "test_slurmstepd_opens_no_gpu_for_a_job",
     "test_two_jobs_at_once_have_disjoint_gpus",
     "test_without_a_constraint_all_devices_of_the_pod_open",
 ]
