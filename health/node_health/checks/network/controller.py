@@ -10,6 +10,8 @@ from node_health.verdict import Finding, passes, unknown, warns
 
 SCONTROL = f"{paths.PREFIX}/bin/scontrol"
 _STATE = re.compile(r"Slurmctld\(\w+\)(?: at \S+)? is (UP|DOWN)")
+ANSWERS_WITHIN = 3.0
+"""Seconds. At the start slurmd waits for the checks before it registers, and scontrol itself waits for longer."""
 
 
 def look(machine: Machine) -> Answered:
@@ -36,4 +38,5 @@ CHECK = Check(
     remedy="look at the controller's pod and the network between both",
     # A ping of each node every few seconds would be load for slurmctld, which notices silent nodes by itself.
     contexts=frozenset({Context.START, Context.ACTIVE}),
+    seconds=ANSWERS_WITHIN,
 )
