@@ -111,7 +111,7 @@ def test_the_first_checks_are_those_of_the_start_and_later_ones_are_periodic(tmp
 def test_python_starts_without_a_say_of_the_environment(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("raise SystemExit(7)")
     first = (BIN / "node-health").read_text().splitlines()[0]
-    assert first == "#!/usr/bin/python3 -I"
+    assert first == "#!/usr/bin/python3 -IS"
     ran = subprocess.run(
         [*first.removeprefix("#!").split(), "-c", "print(1)"],
         env={"PYTHONPATH": str(tmp_path), "PYTHONSTARTUP": str(tmp_path / "sitecustomize.py")},
