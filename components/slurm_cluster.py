@@ -217,6 +217,8 @@ def node_set_resource(config: Config, node_set: NodeSetConfig) -> dict[str, Any]
         spec["features"] = node_set.features
     if node_set.feature_labels:
         spec["featureLabels"] = node_set.feature_labels
+    if conditions := config.health.conditions_of(name):
+        spec["nodeConditions"] = conditions
     annotations = {}
     if node_set.replicas is not None:
         spec["replicas"] = node_set.replicas

@@ -52,6 +52,8 @@ RESERVED_PREFIX: Final = "slurm-"
 """No node set's name may start with it: its StatefulSet could clash with the cluster's own objects."""
 POD_CONDITION: Final = f"{API_GROUP}/SlurmNode"
 """Type of the condition of a worker's pod that says Slurm's state of its node."""
+POD_HEALTH: Final = f"{API_GROUP}/Healthy"
+"""Type of the condition that says the verdict of the node's own checks."""
 RESERVATION_PREFIX: Final = f"{PROJECT}-update-"
 """The beginning of a reservation's name for the updates of a node set, whose name follows."""
 RESERVATION_FLAGS: Final = ("MAINT", "IGNORE_JOBS")

@@ -119,6 +119,8 @@ REBOOTS: Final = ("reboot issued", "reboot timed out", "reboot complete")
 WARNING: Final = f"{PREFIX}warning "
 """Start of a node's field Extra: a warning of its health checks, which drains nothing."""
 NO_PROBE_YET: Final = "no jail probe is done yet"
+UNCHECKED: Final = "could not be checked: "
+"""Start of the evidence of a check that could not look, in a drain's reason and in Extra."""
 
 # Conditions.
 CONFIGURATION_REFUSED: Final = "ConfigurationRefused"

@@ -7,7 +7,7 @@ from typing import Final
 
 from components.config.addons.monitoring import MonitoringMode
 from components.config.nodes.gpus import Gpus
-from components.config.nodes.health import HEALTH_SECONDS
+from components.config.nodes.health import HEALTH_SECONDS, PROLOG_SECONDS
 from components.config.nodes.node_sets import LARGEST_SET, NodeSet
 from components.config.program import Config
 from components.config.slurm import CgroupPlugin
@@ -86,6 +86,7 @@ def _settings(config: Config) -> dict[str, str]:
         "HealthCheckTimeout": str(HEALTH_SECONDS),
         "HealthCheckNodeState": ",".join(config.health.node_states),
         "Prolog": paths.HEALTH_PROLOG,
+        "PrologTimeout": str(PROLOG_SECONDS),
         "Epilog": paths.HEALTH_EPILOG,
         # slurmctld keeps no identity for heterogeneous allocations (26.05): their nodes look their users up themselves.
         "LaunchParameters": "use_interactive_step,disable_send_gids",

@@ -27,6 +27,7 @@ from slurm_operator.state import (
     Facts,
     K8sNode,
     Kubernetes,
+    NodeCondition,
     NodeSet,
     Pod,
     PodCondition,
@@ -218,11 +219,12 @@ def pod(body: Object) -> Pod:
         k8s_node=body.get("spec", {}).get("nodeName", ""),
         tolerations=tuple(_toleration(item) for item in body.get("spec", {}).get("tolerations", [])),
         evictable=names.LABEL_EVICTABLE in metadata.get("labels", {}),
-        slurm=_slurm_condition(conditions.get(pod_conditions.TYPE)),
+        slurm=_pod_condition(conditions.get(pod_conditions.TYPE)),
+        health=_pod_condition(conditions.get(pod_conditions.HEALTH)),
     )
 
 
-def _slurm_condition(item: Object | None) -> PodCondition | None:
+def _pod_condition(item: Object | None) -> PodCondition | None:
     if item is None:
         return None
     words = item.get("reason", ""), item.get("message", "")
@@ -236,21 +238,26 @@ def _toleration(item: Object) -> Toleration:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class K8sNodeReader:
-    """Reads Kubernetes nodes. Equal readers keep the same labels, and watches tell by that whether they are the same.
+    """Reads Kubernetes nodes. Equal readers keep the same, and watches tell by that whether they are the same.
 
     Attributes:
         labels: keys of the labels that are kept.
+        conditions: types of the conditions that are kept.
     """
 
     labels: frozenset[str] = frozenset()
+    conditions: frozenset[str] = frozenset()
 
     def __call__(self, body: Object) -> K8sNode:
         """Read a Kubernetes node."""
-        return k8s_node(body, self.labels)
+        return k8s_node(body, self.labels, self.conditions)
 
 
-def k8s_node(body: Object, labels: Set[str] = frozenset()) -> K8sNode:
-    """Read a Kubernetes node, with these labels; one that never said whether it is ready is no longer away."""
+def k8s_node(body: Object, labels: Set[str] = frozenset(), kept: Set[str] = frozenset()) -> K8sNode:
+    """Read a Kubernetes node, with these labels and types of conditions.
+
+    One that never said whether it is ready is not away.
+    """
     own = body["metadata"].get("labels", {})
     spec, conditions = body.get("spec", {}), body.get("status", {}).get("conditions", [])
     ready: Object = next((item for item in conditions if item["type"] == "Ready"), {})
@@ -261,6 +268,9 @@ def k8s_node(body: Object, labels: Set[str] = frozenset()) -> K8sNode:
         taints=tuple(taints),
         away_since=datetime.datetime.fromisoformat(ready["lastTransitionTime"]) if away else None,
         labels=tuple((key, own[key]) for key in sorted(labels & own.keys())),
+        conditions=tuple(
+            (item["type"], item["status"], item.get("reason", "")) for item in conditions if item["type"] in kept
+        ),
     )
 
 
@@ -310,7 +320,12 @@ def node_set(body: Object) -> NodeSet:
         scaled_by=tuple(ownership.writers(body, ("f:spec", "f:replicas"))),
         features=tuple(spec["features"]) if "features" in spec else None,
         feature_labels=tuple(spec.get("featureLabels", ())),
+        conditions=tuple(_node_condition(item) for item in spec.get("nodeConditions", ())),
     )
+
+
+def _node_condition(item: Object) -> NodeCondition:
+    return NodeCondition(item["type"], item.get("failsWhen", True), item.get("unknownDrains", False))
 
 
 def _update_policy(spec: Object) -> UpdatePolicy:

@@ -61,6 +61,7 @@ class SlurmNode:
     allocated_memory: int = 0
     features: frozenset[str] | None = None
     weight: int | None = None
+    extra: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -180,21 +181,35 @@ class Toleration:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class NodeCondition:
+    """A condition of Kubernetes nodes that counts as a check.
+
+    `fails_when` is the status that drains. `unknown_drains`: so does a status that nobody knows.
+    """
+
+    type: str
+    fails_when: bool = True
+    unknown_drains: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class K8sNode:
     """A Kubernetes node; `away_since` is when its kubelet was last heard of to be well, None while it is.
 
-    `labels` are those that node sets make features of.
+    `labels` are those that node sets make features of. `conditions` are type, status and reason of those that count as
+    checks.
     """
 
     cordoned: bool = False
     taints: tuple[Taint, ...] = ()
     away_since: datetime.datetime | None = None
     labels: tuple[tuple[str, str], ...] = ()
+    conditions: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PodCondition:
-    """A worker's pod condition about its Slurm node; `since` is when `status` became so, as Kubernetes writes it."""
+    """A worker's pod condition. `since` is when `status` became so, as Kubernetes writes it."""
 
     status: str
     reason: str
@@ -222,6 +237,7 @@ class Pod:
     tolerations: tuple[Toleration, ...] = ()
     evictable: bool = False
     slurm: PodCondition | None = None
+    health: PodCondition | None = None
 
     @property
     def is_scheduled(self) -> bool:
@@ -308,6 +324,7 @@ class NodeSet:
     number, None if it leaves that to others; `scaled_by` are those others who wrote the number that counts.
     `updating` are nodes that an update had taken and that did not work since, as its status remembers. `features` are
     those of its nodes beside its name, None if administrators give them. Labels of Kubernetes nodes give others.
+    `conditions` of Kubernetes nodes count as checks of its nodes.
     """
 
     name: str
@@ -327,6 +344,7 @@ class NodeSet:
     scaled_by: tuple[str, ...] = ()
     features: tuple[str, ...] | None = None
     feature_labels: tuple[str, ...] = ()
+    conditions: tuple[NodeCondition, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from node_health import node
+from node_health.check import Context
 
 BIN = Path(__file__).resolve().parents[2] / "health/bin"
 
@@ -95,18 +97,21 @@ def test_jobs_that_end_at_once_share_a_check_that_begins_after_the_last_of_them(
     assert begun.read_text() == "x\nx\n"
 
 
-def test_slurm_waits_for_nothing_that_the_checks_started(tmp_path: Path) -> None:
+def test_the_first_checks_are_those_of_the_start_and_later_ones_are_periodic(tmp_path: Path) -> None:
     check = tmp_path / "node-health"
-    check.write_text("#!/bin/sh\necho $1\n")
+    check.write_text("#!/bin/sh\necho $*\n")
     check.chmod(0o755)
-    ran = subprocess.run([script("node-health-program", tmp_path)], capture_output=True, text=True, check=True)
-    assert ran.stdout == "--record\n"
+    program = script("node-health-program", tmp_path)
+    said = [subprocess.run([program], capture_output=True, text=True, check=True).stdout]
+    (tmp_path / node.RESULTS.name).touch()
+    said.append(subprocess.run([program], capture_output=True, text=True, check=True).stdout)
+    assert said == [f"--record --context {context}\n" for context in (Context.START, Context.PERIODIC)]
 
 
 def test_python_starts_without_a_say_of_the_environment(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("raise SystemExit(7)")
     first = (BIN / "node-health").read_text().splitlines()[0]
-    assert first == "#!/usr/bin/python3 -I"
+    assert first == "#!/usr/bin/python3 -IS"
     ran = subprocess.run(
         [*first.removeprefix("#!").split(), "-c", "print(1)"],
         env={"PYTHONPATH": str(tmp_path), "PYTHONSTARTUP": str(tmp_path / "sitecustomize.py")},

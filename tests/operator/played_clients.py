@@ -134,7 +134,8 @@ class PlayedRest(SlurmRest):
         if reason in (reasons.NEW, reasons.SCALE_IN) and record.reason.startswith(reasons.NODE):
             over[reason] = (record.reason,)
         k8s_nodes: tuple[str, ...] = (reasons.NEW, *OUR_REASONS) if reason.startswith(reasons.NODE) else ()
-        k8s_nodes += (UNFIT, BROKEN) if reason.endswith("is cordoned") or " is tainted " in reason else ()
+        leaves = reason.endswith("is cordoned") or " is tainted " in reason or " says " in reason
+        k8s_nodes += (UNFIT, BROKEN) if leaves else ()
         repair = {reasons.REPAIR + each.removeprefix(reasons.PREFIX): each for each in (UNFIT, BROKEN)}
         repaired = record.reason in repair and not reason.startswith(reasons.REPAIR)
         replaced = (*over.get(reason, ()), *k8s_nodes, repair.get(reason))
@@ -154,6 +155,7 @@ class PlayedRest(SlurmRest):
         assert name not in cluster.foreign, f"the drain of {name} is another's"
         assert pod.phase == "up", f"{name} is to serve and its pod is {pod.phase}"
         assert not cluster.lacks(name), f"{name} is to serve and is unfit"
+        assert not cluster.is_failed(name), f"{name} is to serve, and a condition of its host fails or did"
         assert not pod.evictable, f"{name} is to serve and its pod may be evicted"
         cluster.records[name].undrain()
 

@@ -58,6 +58,14 @@ class K8sNodes:
         condition = {"type": "Ready", "status": ready, "lastTransitionTime": since, "lastHeartbeatTime": since}
         self.change(pod, {"status": {"conditions": [{**condition, "reason": "Test", "message": ""}]}}, "/status")
 
+    def condition(self, pod: str, kind: str, status: str, why: str) -> None:
+        """Another program writes a condition of the Kubernetes node of a pod, beside kubelet's."""
+        since = "2020-01-01T00:00:00Z"
+        well = {"type": "Ready", "status": "True", "lastTransitionTime": since, "lastHeartbeatTime": since}
+        told = {**well, "type": kind, "status": status, "reason": why, "message": ""}
+        rows = [{**well, "reason": "Test", "message": ""}, told]
+        self.change(pod, {"status": {"conditions": rows}}, "/status")
+
     def evict(self, pod: str) -> None:
         """Evict a pod as `kubectl drain` does, without a kubelet that would end it."""
         body = {"metadata": {"name": pod}, "deleteOptions": {"gracePeriodSeconds": 0}}
@@ -185,6 +193,24 @@ def test_a_dry_run_tells_and_many_machines_that_are_away_at_once_open_the_breake
     world.patch("nodesets", "cpu", {"spec": {"reactions": {"dryRun": False}}})
     k8s_nodes.status("cpu-0", "True")
     until(lambda: reason(world, "cpu-1") == f"pulumi-slurm:node {name} is not ready", "one alone is drained")
+    assert reason(world, "cpu-0") == ""
+
+
+def test_a_condition_of_another_program_drains_and_lifts_and_unknown_keeps_the_drain(k8s_nodes: K8sNodes) -> None:
+    world, name = k8s_nodes.world, k8s_nodes.names["cpu-1"]
+    world.patch("nodesets", "cpu", {"spec": {"nodeConditions": [{"type": "KernelDeadlock"}]}})
+    note = f"pulumi-slurm:node {name} says no KernelDeadlock"
+    until(lambda: world.slurm.nodes["cpu-1"]["comment"] == note, "nobody has written it")
+    k8s_nodes.condition("cpu-1", "KernelDeadlock", "True", "DockerHung")
+    fails = f"pulumi-slurm:node {name} says KernelDeadlock=True (DockerHung)"
+    until(lambda: reason(world, "cpu-1") == fails, "the drain")
+    k8s_nodes.condition("cpu-1", "KernelDeadlock", "Unknown", "NoContact")
+    note = f"pulumi-slurm:node {name} says KernelDeadlock=Unknown"
+    until(lambda: world.slurm.nodes["cpu-1"]["comment"] == note, "the note")
+    assert reason(world, "cpu-1") == fails
+    k8s_nodes.condition("cpu-1", "KernelDeadlock", "False", "KernelHasNoDeadlock")
+    until(lambda: reason(world, "cpu-1") == "", "the drain is lifted")
+    until(lambda: world.slurm.nodes["cpu-1"]["comment"] == "", "the note is gone")
     assert reason(world, "cpu-0") == ""
 
 

@@ -50,6 +50,19 @@ def _members(config: Config) -> Iterator[Violation]:
                 yield Violation("partitions", index, "nodeSets", position, want="each node set once")
 
 
+def _node_conditions(config: Config) -> Iterator[Violation]:
+    conditions = config.health.node_conditions
+    if conditions and not config.operator.watch_nodes:
+        want = "nothing beside operator.watchNodes: false: the operator could not read them"
+        yield Violation("health", "nodeConditions", want=want)
+    sets = [node_set.name for node_set in config.node_sets]
+    for index, condition in enumerate(conditions):
+        for position, name in enumerate(getattr(condition, "node_sets", ())):
+            if name not in sets:
+                want = f"the name of a node set; there are: {', '.join(sets) or 'none'}"
+                yield Violation("health", "nodeConditions", index, "nodeSets", position, want=want)
+
+
 def _administrators(config: Config) -> Iterator[Violation]:
     want = (
         "accounting.mode mariadb or external: Slurm keeps its administrators there; without it, administer by "
@@ -255,6 +268,7 @@ ON_CONFIG: Final = (
     _node_sets,
     _partitions,
     _members,
+    _node_conditions,
     _administrators,
     _operator_image,
     _database,

@@ -61,6 +61,7 @@ class Node(msgspec.Struct):
     alloc_cpus: int
     alloc_memory: int = 0
     comment: str = ""
+    extra: str = ""
     cpus: int | None = None
     real_memory: int | None = None
     gres: str = ""
@@ -253,6 +254,7 @@ def node(raw: msgspec.Raw) -> SlurmNode:
         started=since(item.slurmd_start_time),
         reason_set=since(item.reason_changed_at),
         comment=item.comment,
+        extra=item.extra,
         facts=_facts(item.cpus, item.real_memory, item.gres, tuple(item.options.items())),
         allocated_memory=item.alloc_memory,
         features=None if item.features is None else _shared(item.features),

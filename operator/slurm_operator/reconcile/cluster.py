@@ -146,7 +146,8 @@ class Reconciler:
         healing = self._drift.condition
         died = healing.message if healing and healing.reason in (Reason.UPDATE_FAILED, Reason.LEDGER_MISSING) else ""
         labels = frozenset(key for own in mine for key in own.feature_labels)
-        self._k8s_watch = Watch("v1", "Node", read=observe.K8sNodeReader(labels))
+        kept = frozenset(condition.type for own in mine for condition in own.conditions)
+        self._k8s_watch = Watch("v1", "Node", read=observe.K8sNodeReader(labels, kept))
         hold, moment = daemons.holds_workers(seen, now.running, died), datetime.datetime.now(datetime.UTC)
         sets = serving.states(mine, seen.workloads, seen.pods, moment, self._k8s_nodes(seen.pods))
         sets = [dataclasses.replace(state, hold=hold, repairs_held=not died) for state in sets]

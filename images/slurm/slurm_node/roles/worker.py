@@ -101,7 +101,7 @@ def main() -> int:
         # Without a configuration, the node knows no slurmctld to tell.
         if slurmd.process is not None and configless_cache.read() is not None:
             watch.tick(time.monotonic())
-            health.tick()
+            health.tick(time.monotonic())
             plugin = plugin_version.refusal()
             plugin_version.tell_guard(plugin)
             unloaded = refusal() or plugin

@@ -1,8 +1,8 @@
 """Remediation of unfit nodes: wait, restart the idle pod, move it to another Kubernetes node, give up loudly.
 
 A node drains itself, checks itself again and again, and lifts its own drain (docs/health.md). It can't restart itself,
-which would give it new mounts, devices and a new slurmd, and it can't move. A node whose Kubernetes node is not ready
-or tainted (decide/node_sets/k8s_nodes.py) begins at the last step.
+which would give it new mounts, devices and a new slurmd, and it can't move. A node whose Kubernetes node is not ready,
+tainted, or fails by a condition (decide/node_sets/k8s_nodes.py) begins at the last step.
 
 The operator notes each repair in the NodeSet's status first and does it in a later pass. So an operator that dies
 between the two neither forgets nor repeats it. The node may lift its own drain at any moment, so the operator first
@@ -147,7 +147,7 @@ def _is_unfit(state: NodeSetState, worker: Worker, node: SlurmNode | None) -> bo
     stands = case_of(worker)[0]
     # A repair in progress has cordoned the Kubernetes node, and has not deleted the pod yet.
     begun = worker.repair is not None and stands is Case.CORDONED
-    return begun or stands in (Case.AWAY, Case.TAINTED)
+    return begun or stands in (Case.AWAY, Case.TAINTED, Case.FAILED)
 
 
 def _unfit(state: NodeSetState) -> list[Worker]:

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from slurm_operator import drains
-from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.decide.nodes import node_conditions, slurm_nodes
+from slurm_operator.decide.nodes.node_conditions import Verdicts
 from slurm_operator.drains import Owner
 from slurm_operator.state import (
     NOT_ASKED,
@@ -49,6 +50,7 @@ class Worker:
         is_free: its pod may be made anew. It is drained and idle, or never registered and will not.
         is_named: a job or a reservation names it, or nobody knows.
         is_awaited: the same without the jobs that are on it and the operator's own reservation.
+        conditions: verdicts of its Kubernetes node's conditions.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Worker:
     is_free: bool = False
     is_named: bool = True
     is_awaited: bool = True
+    conditions: Verdicts = Verdicts()  # noqa: RUF009 - one instance for all: Verdicts is frozen
 
     @property
     def stays(self) -> bool:
@@ -256,6 +259,7 @@ def _join(state: NodeSetState) -> list[Worker]:
             is_outdated=pod is not None and state.revision not in ("", pod.revision),
             is_named=named is None or name in named.by_any,
             is_awaited=named is None or name in named.awaited,
+            conditions=node_conditions.judge(k8s_node, state.node_set.conditions),
         )
         workers.append(dataclasses.replace(worker, is_free=_is_free(state, worker, busy)))
     return workers
