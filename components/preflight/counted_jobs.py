@@ -133,12 +133,14 @@ class NodeSetJobs:
         cpus: CPUs of a node; None if unknown.
         memory_mib: Memory of a node for jobs; None if unknown.
         nodes: Its jobs by ordinals.
+        busy: Its nodes that have jobs, by ordinal.
     """
 
     replicas: int | None = None
     cpus: int | None = None
     memory_mib: int | None = None
     nodes: tuple[NodesJobs, ...] = ()
+    busy: Spans = Spans()
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +214,7 @@ def _node_set(item: Mapping[str, Any]) -> NodeSetJobs:
             NodesJobs(row["first"], row["last"], row["jobs"], _moment(row.get("until")))
             for row in item.get("nodes", ())
         ),
+        _spans(item.get("busy", {}), int),
     )
 
 

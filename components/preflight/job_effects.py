@@ -232,17 +232,19 @@ def _node_sets(declared: Declared, jobs: CountedJobs) -> Iterator[_Edit]:
 def _fate(removal: Removal) -> str:
     match removal.jobs:
         case JobsOfRemoved.WAIT:
-            return "these nodes stay until then"
+            return "these nodes stay until their jobs have ended"
         case JobsOfRemoved.DEADLINE:
             return f"these nodes wait for {removal.deadline} at most"
         case JobsOfRemoved.FORCE:
             return "these nodes do not wait"
 
 
-def _leaving(now: NodeSetJobs, kept: int, fate: str, jobs: CountedJobs) -> tuple[str, ...] | None:
+def _leaving(now: NodeSetJobs, kept: int, fate: str, jobs: CountedJobs) -> tuple[str, ...]:
     """Return what becomes of jobs on nodes whose ordinal is `kept` or higher."""
     if jobs.unknown:
-        return None
+        # Records of nodes tell it, however many jobs there are.
+        busy = now.busy.between(kept - 1)
+        return tuple(_told(busy, f"node that goes has jobs; {fate}", f"nodes that go have jobs; {fate}"))
     rows = [row for row in now.nodes if row.last >= kept]
     number = Number(sum(row.jobs for row in rows if row.first >= kept), sum(row.jobs for row in rows))
     ends = [row.until for row in rows if row.until is not None]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from slurm_operator.clients import job_listing
 from slurm_operator.clients.job_census import JobCensus
 from slurm_operator.decide.cluster import job_counts
-from slurm_operator.state import Census, Facts, Kubernetes, NodeSet, SlurmJob, TooDeep, Unknown
+from slurm_operator.state import Census, Facts, Kubernetes, NodeSet, SlurmJob, SlurmNode, TooDeep, Unknown
 
 from components.control.crds import job_counts as schema
 from components.preflight import counted_jobs
@@ -44,7 +44,7 @@ def seen(**sizes: int) -> Kubernetes:
 def counted(*jobs: SlurmJob | tuple[SlurmJob, int], **sizes: int) -> CountedJobs:
     """What a preview reads of the counts."""
     weighed = tuple(each if isinstance(each, tuple) else (each, 1) for each in jobs)
-    counts = job_counts.summary(Census(weighed), seen(**(sizes or {"cpu": 2})), NOW)
+    counts = job_counts.summary(Census(weighed), seen(**(sizes or {"cpu": 2})), {}, NOW)
     jsonschema.validate(counts, schema.job_counts())
     return counted_jobs.read({"jobs": json.loads(json.dumps(counts))})
 
@@ -106,7 +106,7 @@ def test_the_size_of_counts_has_a_bound() -> None:
         )
         for number in range(20_000)
     ]
-    counts = job_counts.summary(Census(tuple((each, 5) for each in many)), seen(cpu=400), NOW)
+    counts = job_counts.summary(Census(tuple((each, 5) for each in many)), seen(cpu=400), {}, NOW)
     assert len(json.dumps(counts)) < 200_000
     read = counted_jobs.read({"jobs": counts})
     assert (len(read.partitions), read.left_out) == (job_counts.MOST_PARTITIONS, 200)
@@ -117,18 +117,20 @@ def test_the_size_of_counts_has_a_bound() -> None:
 
 def test_a_queue_that_is_too_deep_is_said_to_be_unknown() -> None:
     deep = TooDeep("TooManyJobs", "the queue is not listed")
-    read = counted_jobs.read({"jobs": job_counts.summary(deep, seen(cpu=2), NOW)})
+    nodes = {name: SlurmNode(name, frozenset({"MIXED"}), allocated_cpus=1) for name in ("cpu-1", "cpu-2", "other")}
+    read = counted_jobs.read({"jobs": job_counts.summary(deep, seen(cpu=2), nodes, NOW)})
     assert (read.unknown, read.of("main")) == ("the queue is not listed", None)
     assert read.node_sets["cpu"].replicas == 2
+    assert read.node_sets["cpu"].busy.between(0) == Number(2, 2)
 
 
 def test_counts_that_stay_are_written_again_only_now_and_then() -> None:
-    before = job_counts.summary(Census(()), seen(cpu=2), NOW)
-    same = job_counts.summary(Census(()), seen(cpu=2), NOW + datetime.timedelta(minutes=9))
+    before = job_counts.summary(Census(()), seen(cpu=2), {}, NOW)
+    same = job_counts.summary(Census(()), seen(cpu=2), {}, NOW + datetime.timedelta(minutes=9))
     assert job_counts.told(same, before) is before
-    late = job_counts.summary(Census(()), seen(cpu=2), NOW + job_counts.REPEATED_AFTER)
+    late = job_counts.summary(Census(()), seen(cpu=2), {}, NOW + job_counts.REPEATED_AFTER)
     assert job_counts.told(late, before) is late
-    other = job_counts.summary(Census(()), seen(cpu=3), NOW)
+    other = job_counts.summary(Census(()), seen(cpu=3), {}, NOW)
     assert job_counts.told(other, before) is other
     assert (job_counts.told(None, before), job_counts.told(before, None)) == (before, before)
     assert job_counts.told(None, None) is None

@@ -137,7 +137,7 @@ def gpu(**keys: Any) -> list[dict[str, Any]]:
             "nodeSets.1.replicas",
             4,
             "node set h100: replicas 8 → 4; 4 jobs run on nodes that go, until 2026-12-02 06:00 UTC at most; these "
-            "nodes stay until then",
+            "nodes stay until their jobs have ended",
         ),
         ("nodeSets.1.replicas", 7, "replicas 8 → 7; up to 3 jobs run on nodes that go, until 2026-12-01 18:00 UTC"),
         (
@@ -209,7 +209,15 @@ def test_edits_are_told_without_numbers_where_jobs_are_not_counted() -> None:
         f"they are not counted: {why}"
     ]
     assert told("partitions", gpu(), unknown) == []
-    assert "node set h100: replicas 8 → 4; what that means for" in told("nodeSets.1.replicas", 4, unknown)[0]
+
+
+def test_nodes_that_go_are_told_with_their_jobs_however_deep_the_queue_is() -> None:
+    busy = {**STATUS["jobs"]["nodeSets"][1], "busy": {"0-3": 4, "5": 1, "7": 1}}
+    deep = counted_jobs.read({"jobs": {"countedAt": "2026-12-01T11:59:00Z", "unknown": "deep", "nodeSets": [busy]}})
+    assert told("nodeSets.1.replicas", 4, deep) == [
+        "node set h100: replicas 8 → 4; 2 nodes that go have jobs; these nodes stay until their jobs have ended"
+    ]
+    assert told("nodeSets.1.replicas", 8, deep) == []
 
 
 def test_jobs_that_are_not_counted_yet_are_told_where_there_is_an_edit() -> None:

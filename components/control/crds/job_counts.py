@@ -5,11 +5,12 @@ from typing import Final
 from components.control.crds.schema import TIME, Schema, described, section
 
 _SPAN: Final = "a value, or least-largest for a span of values,"
+_ORDINALS: Final = "an ordinal, or least-largest for a span of ordinals,"
 _JOBS: Final[Schema] = {"jobs": described("integer", "Number of jobs.")}
 
 
-def _by(key: str, description: str) -> Schema:
-    words = f"{description}: {key} → number of jobs."
+def _by(key: str, description: str, of: str = "jobs") -> Schema:
+    words = f"{description}: {key} → number of {of}."
     return {**described("object", words), "additionalProperties": {"type": "integer"}}
 
 
@@ -56,6 +57,7 @@ def _node_set() -> Schema:
             "replicas": described("integer", "Wanted number of nodes."),
             "cpus": described("integer", "CPUs of a node."),
             "memory": described("integer", "Memory of a node for jobs, in MiB."),
+            "busy": _by(_ORDINALS, "Nodes that have jobs", of="nodes"),
             "nodes": _listed("Running jobs, each counted at the highest of its nodes in the set.", highest),
         },
         ["name"],

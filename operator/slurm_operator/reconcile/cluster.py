@@ -123,7 +123,7 @@ class Reconciler:
         self._failed = await self._node_sets.act(rest, served, set_bodies, budget)
         if not isinstance(served.nodes, Unknown):
             await self._node_sets.count_pending(rest, served, budget)
-            await self._job_counts.count(now)
+            await self._job_counts.count(now, served.nodes)
         self._failed += await self._node_sets.reservations.end_left_over(rest, body, seen.node_sets, budget)
         await self._finish_deletions(set_bodies, seen.cluster.name, budget)
         if not isinstance(served.nodes, Unknown):

@@ -12,7 +12,7 @@ from slurm_operator.clients.kubernetes import Object
 from slurm_operator.decide.cluster import job_counts
 from slurm_operator.reconcile.pass_budget import ACTED_AFTER_SECONDS
 from slurm_operator.reconcile.pass_context import PassContext
-from slurm_operator.state import TooDeep, Unknown
+from slurm_operator.state import Nodes, TooDeep, Unknown
 
 COUNTED_SECONDS = 60.0
 """Between counts; each lists the states of all jobs and reads up to 200 that are new or have changed."""
@@ -33,7 +33,7 @@ class JobCounts:
         latest = self._latest[1] if self._latest and self._latest[0] == body["metadata"]["uid"] else None
         return job_counts.told(latest, body.get("status", {}).get("jobs"))
 
-    async def count(self, now: PassContext) -> None:
+    async def count(self, now: PassContext, nodes: Nodes) -> None:
         """Count, unless that was done just before or the pass is late; without an answer the counts before stay."""
         seconds = now.budget.left(ACTED_AFTER_SECONDS)
         if not seconds or self._clock() < self._counted + COUNTED_SECONDS:
@@ -41,5 +41,5 @@ class JobCounts:
         self._counted = self._clock()
         census = await self._census.take(now.rest, seconds)
         if not isinstance(census, Unknown) or isinstance(census, TooDeep):
-            counts = job_counts.summary(census, now.seen, datetime.datetime.now(datetime.UTC))
+            counts = job_counts.summary(census, now.seen, nodes, datetime.datetime.now(datetime.UTC))
             self._latest = (now.body["metadata"]["uid"], counts)

@@ -12,7 +12,8 @@ import datetime
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
-from slurm_operator.state import Census, Kubernetes, NodeSet, SlurmJob, Unknown, Workload
+from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.state import Census, Kubernetes, Nodes, NodeSet, SlurmJob, Unknown, Workload
 
 MOST_SPANS = 8
 MOST_NAMES = 16
@@ -30,24 +31,28 @@ _Weighed = tuple[SlurmJob, int]
 Counts = dict[str, object]
 
 
-def summary(census: Census | Unknown, seen: Kubernetes, now: datetime.datetime) -> Counts:
+def summary(census: Census | Unknown, seen: Kubernetes, nodes: Nodes, now: datetime.datetime) -> Counts:
     """Return what the status says of jobs.
 
     Args:
         census: the jobs, or why they are not counted.
         seen: the node sets, with the size of their nodes.
+        nodes: Slurm's nodes, which tell whether they have jobs however many jobs there are.
         now: when the jobs were counted.
     """
     jobs = () if isinstance(census, Unknown) else census.jobs
     partitions, left_out = ([], 0) if isinstance(census, Unknown) else _partitions(jobs)
-    places = _places(jobs)
+    places, busy = _places(jobs), _busy(nodes)
     counts: Counts = {
         "unknown": census.message if isinstance(census, Unknown) else "",
         "unread": 0 if isinstance(census, Unknown) else census.unread,
         "partitions": partitions,
         "partitionsLeftOut": left_out,
         "nodeSets": [
-            _node_set(node_set, seen.workloads.get(node_set.stateful_set), places.get(node_set.name, ()))
+            {
+                **_node_set(node_set, seen.workloads.get(node_set.stateful_set), places.get(node_set.name, ())),
+                **({"busy": _written(of_set)} if (of_set := busy.get(node_set.name)) else {}),
+            }
             for node_set in seen.node_sets
         ],
     }
@@ -155,6 +160,15 @@ def _places(jobs: Iterable[_Weighed]) -> dict[str, list[tuple[int, SlurmJob]]]:
         for name, ordinal in highest.items():
             places[name].append((ordinal, job))
     return places
+
+
+def _busy(nodes: Nodes) -> dict[str, collections.Counter[int]]:
+    """Return by node set the ordinals of its nodes that have jobs."""
+    busy: dict[str, collections.Counter[int]] = collections.defaultdict(collections.Counter)
+    for node in filter(slurm_nodes.has_work, nodes.values()):
+        name, ordinal = _set_and_ordinal(node.name)
+        busy[name][ordinal] += 1
+    return busy
 
 
 def _node_set(node_set: NodeSet, workload: Workload | None, places: Sequence[tuple[int, SlurmJob]]) -> Counts:
