@@ -40,8 +40,8 @@ def summary(census: Census | Unknown, seen: Kubernetes, nodes: Nodes, now: datet
         nodes: Slurm's nodes, which tell whether they have jobs however many jobs there are.
         now: when the jobs were counted.
     """
-    jobs = () if isinstance(census, Unknown) else census.jobs
-    partitions, left_out = ([], 0) if isinstance(census, Unknown) else _partitions(jobs)
+    jobs: Sequence[_Weighed] = census.jobs if isinstance(census, Census) else ()
+    partitions, left_out = _partitions(jobs)
     places, busy = _places(jobs), _busy(nodes)
     counts: Counts = {
         "unknown": census.message if isinstance(census, Unknown) else "",
@@ -56,7 +56,7 @@ def summary(census: Census | Unknown, seen: Kubernetes, nodes: Nodes, now: datet
             for node_set in seen.node_sets
         ],
     }
-    return {"countedAt": _timestamp(now), **{key: value for key, value in counts.items() if value}}
+    return {"countedAt": _timestamp(now), **_without_empty(counts)}
 
 
 def told(latest: Counts | None, before: Counts | None) -> Counts | None:
@@ -131,23 +131,27 @@ def _running(jobs: Sequence[_Weighed]) -> Counts:
     sets: collections.Counter[str] = collections.Counter()
     for job, times in jobs:
         sets.update(dict.fromkeys({_set_and_ordinal(node)[0] for node in job.nodes} - {""}, times))
-    return {
-        "jobs": _number(jobs),
-        "limits": _written(_counted((_limit(job), times) for job, times in jobs)),
-        "nodeSets": dict(sorted(sets.items())),
-    }
+    return _without_empty(
+        {
+            "jobs": _number(jobs),
+            "limits": _written(_counted((_limit(job), times) for job, times in jobs)),
+            "nodeSets": dict(sorted(sets.items())),
+        }
+    )
 
 
 def _waiting(jobs: Sequence[_Weighed]) -> Counts:
-    return {
-        "jobs": _number(jobs),
-        "limits": _written(_counted((_limit(job), times) for job, times in jobs)),
-        "nodes": _written(_counted((job.node_count, times) for job, times in jobs)),
-        "cpus": _written(_counted((job.cpus_per_node, times) for job, times in jobs)),
-        "memory": _written(_counted((job.memory_per_node, times) for job, times in jobs)),
-        "accounts": _names((job.account, times) for job, times in jobs),
-        "qos": _names((job.qos, times) for job, times in jobs),
-    }
+    return _without_empty(
+        {
+            "jobs": _number(jobs),
+            "limits": _written(_counted((_limit(job), times) for job, times in jobs)),
+            "nodes": _written(_counted((job.node_count, times) for job, times in jobs)),
+            "cpus": _written(_counted((job.cpus_per_node, times) for job, times in jobs)),
+            "memory": _written(_counted((job.memory_per_node, times) for job, times in jobs)),
+            "accounts": _names((job.account, times) for job, times in jobs),
+            "qos": _names((job.qos, times) for job, times in jobs),
+        }
+    )
 
 
 def _places(jobs: Iterable[_Weighed]) -> dict[str, list[tuple[int, SlurmJob]]]:
@@ -226,6 +230,10 @@ def _names(values: Iterable[tuple[str, int]]) -> dict[str, int]:
     chosen = dict(sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:MOST_NAMES])
     others = counted.total() - sum(chosen.values())
     return {**dict(sorted(chosen.items())), **({OTHERS: others} if others else {})}
+
+
+def _without_empty(counts: Counts) -> Counts:
+    return {key: value for key, value in counts.items() if value}
 
 
 def _timestamp(moment: datetime.datetime) -> str:
