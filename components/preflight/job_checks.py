@@ -1,4 +1,4 @@
-"""Tells at preview what an edit means for the jobs of the running cluster, as far as Kubernetes says of them.
+"""Tells at preview what an edit means for the jobs of the running cluster, as far as Kubernetes knows.
 
 The operator counts jobs in the SlurmCluster's status, and slurmctld reads the ConfigMap that is asked here. A preview
 has no key of slurmrestd. See docs/adr/0040.

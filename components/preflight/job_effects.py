@@ -1,4 +1,4 @@
-"""What an edit of partitions and node sets means for the jobs of the running cluster: pure functions."""
+"""Decides what an edit of partitions and node sets means for the jobs of the running cluster: pure functions."""
 
 import datetime
 import math
@@ -40,7 +40,7 @@ class NodeSize:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What the configuration declares, as far as it decides whether a job may start.
+    """Partitions and node sets that the configuration declares, as far as they decide whether a job may start.
 
     Attributes:
         partitions: Partition → its line of slurm.conf.

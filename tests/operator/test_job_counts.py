@@ -42,7 +42,7 @@ def seen(**sizes: int) -> Kubernetes:
 
 
 def counted(*jobs: SlurmJob | tuple[SlurmJob, int], **sizes: int) -> CountedJobs:
-    """What a preview reads of the counts."""
+    """Counts as a preview reads them."""
     weighed = tuple(each if isinstance(each, tuple) else (each, 1) for each in jobs)
     counts = job_counts.summary(Census(weighed), seen(**(sizes or {"cpu": 2})), {}, NOW)
     jsonschema.validate(counts, schema.job_counts())

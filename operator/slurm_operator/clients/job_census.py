@@ -16,7 +16,7 @@ from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.state import Census, SlurmJob, Unknown
 
 _States = collections.Counter[frozenset[str]]
-"""How many jobs, tasks or components under one number have which state."""
+"""State → number of the jobs, tasks or components under one job number that have it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,9 +75,7 @@ class JobCensus:
         }
 
 
-def _by_number(
-    listed: Iterable[tuple[str, frozenset[str]]], wanted: collections.Counter[str]
-) -> dict[str, _States]:
+def _by_number(listed: Iterable[tuple[str, frozenset[str]]], wanted: collections.Counter[str]) -> dict[str, _States]:
     """Return the states of all jobs, tasks and components under each number to ask for."""
     states: dict[str, _States] = {number: collections.Counter() for number in wanted}
     for number, words in listed:
