@@ -70,7 +70,8 @@ class SlurmJob:
 
     `names` are nodes that its user asked for or excluded: it can't do without their records. `ends` is when its time
     limit ends it, None if it has none or does not run. `node_count` is how many nodes it asks for, `waits_for` Slurm's
-    reason why it does not run.
+    reason why it does not run. `limit_minutes` is its time limit, None without one. On each node it
+    needs at least `cpus_per_node` and `memory_per_node` (MiB).
     """
 
     job_id: int
@@ -82,6 +83,11 @@ class SlurmJob:
     ends: datetime.datetime | None = None
     node_count: int = 1
     waits_for: str = ""
+    limit_minutes: int | None = None
+    account: str = ""
+    qos: str = ""
+    cpus_per_node: int = 1
+    memory_per_node: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -145,6 +151,14 @@ class Jobs:
 
     jobs: tuple[SlurmJob, ...]
     complete: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Census:
+    """All jobs that wait or run, each with how many it stands for; `unread` more of them were not looked at yet."""
+
+    jobs: tuple[tuple[SlurmJob, int], ...]
+    unread: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -49,7 +49,10 @@ def decide(size: NodeSetState, record: SlurmNode | None = None) -> list[Action]:
         (says("True"), FAILS),
         (says("True", "two words\n"), f"{SAYS}KernelDeadlock=True"),
         ((*WELL[:1], ("GpuReady", "False", "Lost")), f"{SAYS}GpuReady=False (Lost)"),
-        ((("KernelDeadlock", "True", "A"), ("GpuReady", "False", "B")), f"{SAYS}KernelDeadlock=True (A), GpuReady=False (B)"),
+        (
+            (("KernelDeadlock", "True", "A"), ("GpuReady", "False", "B")),
+            f"{SAYS}KernelDeadlock=True (A), GpuReady=False (B)",
+        ),
     ],
     ids=["a fault", "words that are none", "no health", "both"],
 )
@@ -118,12 +121,20 @@ def test_its_pod_leaves_a_kubernetes_node_that_fails_where_the_policy_replaces(r
     size = state(says("True"), reactions=ReactionPolicy(replace=replace, after_seconds=0))
     noted = remediate.plan(size.seen({"cpu-0": drained()})).restarts
     assert [each.replace for each in noted] == [True] * replace
-    assert remediate.plan(changed(size, reactions=ReactionPolicy(restart=True)).seen({"cpu-0": drained()})).restarts == ()
+    assert (
+        remediate.plan(changed(size, reactions=ReactionPolicy(restart=True)).seen({"cpu-0": drained()})).restarts == ()
+    )
 
 
 def test_of_a_kubernetes_node_only_the_conditions_that_count_are_kept_and_no_heartbeat() -> None:
     rows = [
-        {"type": "KernelDeadlock", "status": "True", "reason": "DockerHung", "message": "much", "lastHeartbeatTime": "x"},
+        {
+            "type": "KernelDeadlock",
+            "status": "True",
+            "reason": "DockerHung",
+            "message": "much",
+            "lastHeartbeatTime": "x",
+        },
         {"type": "Other", "status": "True"},
     ]
     body = {"metadata": {"name": "a"}, "status": {"conditions": rows}}

@@ -78,10 +78,22 @@ HEALTHS = [
     ({}, {}, "True", "ChecksPassed", ""),
     ({}, {"extra": "lent to Bob"}, "True", "ChecksPassed", ""),
     ({}, {"extra": "pulumi-slurm:warning cpu steal: much"}, "True", "Warning", "cpu steal: much"),
-    ({}, {"extra": "pulumi-slurm:warning clock: could not be checked: no"}, "Unknown", "Warning", "clock: could not be"),
+    (
+        {},
+        {"extra": "pulumi-slurm:warning clock: could not be checked: no"},
+        "Unknown",
+        "Warning",
+        "clock: could not be",
+    ),
     ({"ready": False}, {}, "Unknown", "NotReady", "node-health there says why"),
     ({"ready": False}, {"reason": "bad fan", "reason_user": "alice"}, "Unknown", "NotReady", ""),
-    ({}, {"reason": "pulumi-slurm:health gpu memory errors: GPU 3: 2", "reason_user": "root"}, "False", "GpuMemoryErrors", "GPU 3: 2"),
+    (
+        {},
+        {"reason": "pulumi-slurm:health gpu memory errors: GPU 3: 2", "reason_user": "root"},
+        "False",
+        "GpuMemoryErrors",
+        "GPU 3: 2",
+    ),
     ({}, {"reason": "pulumi-slurm:repair health gpus: 3 of 4", "reason_user": "slurm"}, "False", "Gpus", "3 of 4"),
     ({}, {"reason": "pulumi-slurm:jail: it is stale", "reason_user": "root"}, "False", "Jail", "it is stale"),
 ]
@@ -103,8 +115,12 @@ def test_of_checks_of_a_pod_before_nobody_knows() -> None:
 
 
 def test_a_verdict_that_turns_is_told_with_its_own_time() -> None:
-    before = pod(slurm=PodCondition("True", "Idle", since="then"), health=PodCondition("True", "ChecksPassed", since="then"))
-    (told,) = pod_conditions.changes([before], {"cpu-0": node(extra="pulumi-slurm:warning clock: could not be checked: no")}, 1)
+    before = pod(
+        slurm=PodCondition("True", "Idle", since="then"), health=PodCondition("True", "ChecksPassed", since="then")
+    )
+    (told,) = pod_conditions.changes(
+        [before], {"cpu-0": node(extra="pulumi-slurm:warning clock: could not be checked: no")}, 1
+    )
     assert (told.slurm.since, told.health.since, told.health.status) == ("then", "", "Unknown")
 
 

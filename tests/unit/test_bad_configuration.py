@@ -252,6 +252,10 @@ BAD: list[tuple[str, Any, str]] = [
                 "options.ExclusiveUser: got 'ExclusiveUser'; want no ExclusiveUser: Slurm",
             ),
             ({"options": {"Alternate": "b"}}, "options.Alternate: got 'b'; want the name of another partition"),
+            (
+                {"options": {"Topology": "t"}},
+                "options.Topology: got 't'; want nothing, or slurm.files.topology.yaml, which has the topologies",
+            ),
             # Keys that contradict each other.
             ({"allowAccounts": ["a"], "denyAccounts": ["b"]}, 'denyAccounts: got ["b"]; want nothing beside allowAcc'),
             ({"allowQos": ["a"], "denyQos": ["b"]}, 'denyQos: got ["b"]; want nothing beside allowQos'),

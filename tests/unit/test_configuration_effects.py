@@ -325,6 +325,8 @@ IN_THE_PROGRAM = {
     "gpuOperator.version",
     "gpuOperator.namespace",
     "checks.cluster",
+    # tests/unit/test_job_effects.py
+    "checks.jobs",
     # tests/provider/test_ownership.py: it changes no manifest.
     "cluster.adopt",
     "timeouts.available",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+import yaml
 from pydantic import AfterValidator, BeforeValidator
 
 from components.config.values.validation import wrong
@@ -170,6 +171,18 @@ def problems(files: Mapping[str, str], options: Mapping[str, str]) -> Iterator[t
     if (total := sum(len(text.encode()) for text in files.values())) > MOST_BYTES:
         largest = max(files, key=lambda name: len(files[name]))
         yield largest, f"at most {MOST_BYTES >> 10} KiB in all files together; they have {total} bytes"
+
+
+def topologies(text: str) -> list[str] | None:
+    """Return the names of the topologies in a topology.yaml; None if the text has another shape, which Slurm tells."""
+    try:
+        listed = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError):
+        return None
+    rows = listed if isinstance(listed, list) else [listed]
+    if not all(isinstance(row, Mapping) for row in rows):
+        return None
+    return [str(row["topology"]) for row in rows if row.get("topology") is not None]
 
 
 def _missing(taken: Taken, value: str | None) -> str:

@@ -65,18 +65,18 @@ class JobListing:
         """
         try:
             async with asyncio.timeout(min(seconds, MOST_SECONDS)):
-                states = await self._states(rest)
+                states = await self.states(rest)
                 if isinstance(states, Unknown):
                     return None
-                alive = _lookups(states, slurm_nodes.has_not_ended)
+                alive = lookups(states, slurm_nodes.has_not_ended)
                 known = self._keep_known(rest.url, alive)
                 left = [number for number in sorted(alive) if number not in known]
-                async for number, read in _one_by_one(rest, _first(left, alive)):
+                async for number, read in one_by_one(rest, first(left, alive)):
                     known[number] = tuple(read)
                     self._known[rest.url, number] = (self._clock(), known[number])
                 if len(known) < len(alive):
                     return None
-                waiting = {_whole(number) for number, words in states if "PENDING" in words}
+                waiting = {asked_as(number) for number, words in states if "PENDING" in words}
                 jobs = [job for number, read in known.items() for job in _as_now(read, number in waiting)]
                 return records.named(jobs, await rest.reservations())
         except (SlurmError, TimeoutError):
@@ -100,14 +100,14 @@ class JobListing:
         """
         try:
             async with asyncio.timeout(min(seconds, MOST_SECONDS)):
-                states = await self._states(rest)
+                states = await self.states(rest)
                 if isinstance(states, Unknown):
                     return None
-                waiting = _lookups(states, lambda words: "PENDING" in words)
+                waiting = lookups(states, lambda words: "PENDING" in words)
                 counted: collections.Counter[str] = collections.Counter()
-                asked = _first(sorted(waiting), waiting)
-                rows = collections.Counter(_whole(number) for number, words in states if "PENDING" in words)
-                async for number, jobs in _one_by_one(rest, asked):
+                asked = first(sorted(waiting), waiting)
+                rows = collections.Counter(asked_as(number) for number, words in states if "PENDING" in words)
+                async for number, jobs in one_by_one(rest, asked):
                     counted.update(_nodes_asked_for(number, jobs, rows[number]))
                 return counted if len(asked) == len(waiting) else _as_many(counted, len(waiting) / max(1, len(asked)))
         except (SlurmError, TimeoutError):
@@ -119,11 +119,11 @@ class JobListing:
         """Look at the jobs whose states are of the first kind, or if these are too many, of the next."""
         try:
             async with asyncio.timeout(min(seconds, MOST_SECONDS)):
-                states = await self._states(rest)
+                states = await self.states(rest)
                 if isinstance(states, Unknown):
                     return states
                 for kind in kinds:
-                    numbers = _lookups(states, kind)
+                    numbers = lookups(states, kind)
                     if sum(numbers.values()) <= most:
                         return Jobs(await _jobs_of(rest, numbers), complete=kind is kinds[0])
         except SlurmError as error:
@@ -135,10 +135,20 @@ class JobListing:
             return TooDeep(Reason.JOBS_NOT_LISTED, f"slurmrestd did not tell of all jobs within {limit:.0f} s")
         return TooDeep(Reason.TOO_MANY_JOBS, f"more than {most} jobs would have to be looked at")
 
-    async def _states(self, rest: SlurmRest) -> list[tuple[str, frozenset[str]]] | Unknown:
-        count = None if self._clock() < self._rests_until.get(rest.url, 0.0) else await rest.job_count()
-        if count is None or count > MOST_LISTED:
-            return TooDeep(Reason.TOO_MANY_JOBS, f"the queue is not listed, for it has more than {MOST_LISTED:,} jobs")
+    async def states(self, rest: SlurmRest) -> list[tuple[str, frozenset[str]]] | Unknown:
+        """List the states of all jobs, unless the queue is too deep or slurmctld has not counted it yet.
+
+        Raises:
+            SlurmError: slurmrestd does not tell.
+        """
+        deep = TooDeep(Reason.TOO_MANY_JOBS, f"the queue is not listed, for it has more than {MOST_LISTED:,} jobs")
+        if self._clock() < self._rests_until.get(rest.url, 0.0):
+            return deep
+        count = await rest.job_count()
+        if count is None:
+            return TooDeep(Reason.JOBS_NOT_LISTED, "slurmctld has not counted its jobs yet")
+        if count > MOST_LISTED:
+            return deep
         states = await rest.job_states()
         if len(states) > MOST_LISTED:
             self._rests_until[rest.url] = self._clock() + REST_SECONDS
@@ -174,12 +184,12 @@ def _as_many(counted: Mapping[str, int], times: float) -> dict[str, int]:
     return {partition: math.ceil(nodes * times) for partition, nodes in counted.items()}
 
 
-def _whole(number: str) -> str:
+def asked_as(number: str) -> str:
     """Return the number to ask slurmrestd for: that of the job's array, or of its heterogeneous job."""
     return number.replace("+", "_").partition("_")[0]
 
 
-def _first(numbers: Iterable[str], records_of: collections.Counter[str]) -> list[str]:
+def first(numbers: Iterable[str], records_of: collections.Counter[str]) -> list[str]:
     """Return the numbers that this pass looks at: one alone if its answer is long, none if it is too long."""
     chosen: list[str] = []
     total = 0
@@ -196,7 +206,7 @@ def _as_now(read: Iterable[SlurmJob], waits: bool) -> list[SlurmJob]:
     return [dataclasses.replace(job, nodes=frozenset()) if waits else job for job in read]
 
 
-def _lookups(
+def lookups(
     states: Iterable[tuple[str, frozenset[str]]], kind: Callable[[frozenset[str]], bool]
 ) -> collections.Counter[str]:
     """Return the numbers to ask slurmrestd for, and how many job records each answer has.
@@ -207,7 +217,7 @@ def _lookups(
     records: collections.Counter[str] = collections.Counter()
     asked = set()
     for number, words in states:
-        whole = _whole(number)
+        whole = asked_as(number)
         records[whole] = max(1, records[whole]) + (words != {"PENDING"})
         if kind(words):
             asked.add(whole)
@@ -215,11 +225,12 @@ def _lookups(
 
 
 async def _jobs_of(rest: SlurmRest, numbers: Iterable[str]) -> tuple[SlurmJob, ...]:
-    jobs_read = [job async for _, jobs in _one_by_one(rest, sorted(numbers)) for job in jobs]
+    jobs_read = [job async for _, jobs in one_by_one(rest, sorted(numbers)) for job in jobs]
     return tuple({job.job_id: job for job in jobs_read}.values())
 
 
-async def _one_by_one(rest: SlurmRest, numbers: Sequence[str]) -> AsyncIterator[tuple[str, Sequence[SlurmJob]]]:
+async def one_by_one(rest: SlurmRest, numbers: Sequence[str]) -> AsyncIterator[tuple[str, Sequence[SlurmJob]]]:
+    """Read jobs by their numbers, a few at a time."""
     for begin in range(0, len(numbers), _AT_ONCE):
         some = numbers[begin : begin + _AT_ONCE]
         for number, jobs in zip(some, await asyncio.gather(*map(rest.job, some)), strict=True):

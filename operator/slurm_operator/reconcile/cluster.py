@@ -27,7 +27,7 @@ from slurm_operator.decide.node_sets.node_set import unchanged
 from slurm_operator.decide.nodes import lost_daemons
 from slurm_operator.findings import Condition, Finding, Findings, Severity, lasting
 from slurm_operator.reasons import Reason
-from slurm_operator.reconcile import administrators, configuration, node_sets, pod_conditions
+from slurm_operator.reconcile import administrators, configuration, job_counts, node_sets, pod_conditions
 from slurm_operator.reconcile.drift import DriftReconciler
 from slurm_operator.reconcile.pass_budget import BROUGHT_AFTER_SECONDS, PassBudget
 from slurm_operator.reconcile.pass_context import PassContext
@@ -73,6 +73,7 @@ class Reconciler:
         self._configuration = configuration.Configuration(self._executor, self._configurer)
         self._pod_conditions = pod_conditions.PodConditions(self._executor.report)
         self._administrators = administrators.Administrators(self._executor, lease)
+        self._job_counts = job_counts.JobCounts(self._jobs, clock)
         self._informer = Informer(api, wake)
         self._k8s_watch = Watch("v1", "Node", read=observe.K8sNodeReader())
         self._conflicts: dict[str, int] = {}
@@ -131,6 +132,8 @@ class Reconciler:
         self._told_at = self._clock()
         self._failed = await self._node_sets.act(rest, served, set_bodies, budget)
         await self._node_sets.count_pending(rest, served, budget)
+        if not isinstance(served.nodes, Unknown):
+            await self._job_counts.count(now, served.nodes)
         self._failed += await self._node_sets.reservations.end_left_over(rest, body, seen.node_sets, budget)
         await self._finish_deletions(set_bodies, seen.cluster.name, budget)
         if not isinstance(served.nodes, Unknown):
@@ -256,6 +259,7 @@ class Reconciler:
             "nodes": report.counts(counts),
             "configuration": {key: value for key, value in configuration.items() if value} or None,
             "administrators": dict(appointed) or None,
+            "jobs": self._job_counts.told(body),
         }
         self._untold = await self._write_status(body, conditions, fields)
         told = {condition.type: condition.status for condition in conditions}

@@ -1,4 +1,4 @@
-"""Slurm's state of a node, and the verdict of its checks, as conditions of its pod: whoever looks at the pod sees them."""
+"""Slurm's state of a node, and the verdict of its checks, as conditions of its pod."""
 
 from __future__ import annotations
 
