@@ -148,7 +148,7 @@ def note_health(failure: Failure | None, file: Path = paths.SITE_HEALTH) -> None
 
     A script that fails again in the same way keeps its first words: others would begin its drain anew.
     """
-    if failure and file.exists() and file.read_text().startswith(f"{failure.name} {failure.how}"):
+    if failure and file.exists() and file.read_text().partition(": ")[0] == f"{failure.name} {failure.how}":
         return
     node_health.node.put(file, failure.sentence if failure else "")
 
