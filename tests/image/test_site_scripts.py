@@ -120,7 +120,6 @@ def test_a_failed_prolog_of_slurmctld_requeues_a_batch_job_and_ends_another(clus
     job = cluster.jail("sbatch --parsable -J refused -o again --wrap 'echo ran'", user=ALICE).stdout.strip()
     restarts = f"/opt/slurm/bin/scontrol show job {job}"
     cluster.wait("it is queued again", lambda: re.search("Restarts=[1-9]", cluster.pod(restarts).stdout), 60)
-    assert "site prologSlurmctld register ended with status 3" in cluster.log(CONTROLLER)
     cluster.jail(f"scancel {job}", user=ALICE)
 
 

@@ -183,11 +183,12 @@ def test_slurm_hears_of_a_failure_by_the_exit_status(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    drained, notified = list[str](), list[str]()
+    drained, notified, logged = list[str](), list[str](), list[str]()
     monkeypatch.setenv("SLURMD_NODENAME", "cpu-0")
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     monkeypatch.setattr(site_scripts, "drain", lambda reason, node: drained.append(f"{node}: {reason}"))
     monkeypatch.setattr(site_scripts, "run_scontrol", lambda *words: notified.append(" ".join(words)))
+    monkeypatch.setattr(site_scripts, "tell_log", logged.append)
     monkeypatch.setattr(site_scripts, "run_all", lambda _: None)
     assert site_scripts.main(kind.value) == 0
     monkeypatch.setattr(site_scripts, "run_all", lambda _: site_scripts.Failure("a", "ended with status 3", "why"))
@@ -195,7 +196,16 @@ def test_slurm_hears_of_a_failure_by_the_exit_status(
     sentence = f"site {kind} a ended with status 3: why"
     assert capsys.readouterr().err == f"{sentence}\n"
     assert drained == ([f"cpu-0: {sentence}"] if drains else [])
+    assert logged == ([] if drains else [sentence]), "slurmd logs it by itself"
     assert notified == ([f"notify 7 this node can't run your job: {sentence}"] if notifies else [])
+
+
+def test_what_slurmctld_would_drop_is_in_the_pods_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    site_scripts.tell_log("nobody reads it", log)
+    log.write_text("slurmctld: running\n")
+    site_scripts.tell_log("site epilogSlurmctld bill ended with status 3", log)
+    assert log.read_text() == "slurmctld: running\nsite epilogSlurmctld bill ended with status 3\n"
 
 
 def test_a_health_script_that_fails_again_keeps_its_first_words(tmp_path: Path) -> None:

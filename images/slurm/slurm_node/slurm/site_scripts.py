@@ -26,6 +26,7 @@ SEARCH_PATH = f"{paths.PREFIX}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr
 PART_BYTES = 4096
 """Most that is kept of a script's output, from its end."""
 
+CONTAINER_LOG = Path("/proc/1/fd/2")
 Scontrol = Callable[..., str | None]
 
 
@@ -59,6 +60,8 @@ def main(kind: str) -> int:
         return 0
     sentence = f"site {Kind(kind)} {failure.sentence}"
     print(sentence, file=sys.stderr)
+    if kind in (Kind.PROLOG_SLURMCTLD, Kind.EPILOG_SLURMCTLD):
+        tell_log(sentence)
     if kind in (Kind.PROLOG, Kind.EPILOG):
         drain(sentence, os.environ.get("SLURMD_NODENAME") or socket.gethostname())
     if kind == Kind.PROLOG:
@@ -113,7 +116,7 @@ def run(script: Script, file: Path, environment: Mapping[str, str]) -> Failure |
 
 
 def _how(status: int | None, seconds: int) -> str:
-    """What became of a script, in words; empty if it is well."""
+    """Returns what became of a script, in words; empty if it is well."""
     if status is None:
         return f"took longer than {seconds} s"
     return "" if status == 0 else f"ended with status {status}" if status > 0 else f"was ended by signal {-status}"
@@ -151,6 +154,14 @@ def note_health(failure: Failure | None, file: Path = paths.SITE_HEALTH) -> None
     if failure and file.exists() and file.read_text().partition(": ")[0] == f"{failure.name} {failure.how}":
         return
     node_health.node.put(file, failure.sentence if failure else "")
+
+
+def tell_log(sentence: str, log: Path = CONTAINER_LOG) -> None:
+    """Writes one line to the pod's log: slurmctld drops what its scripts print."""
+    # Non-blocking: a log that nobody reads must not hold up a job.
+    how = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+    with suppress(OSError), os.fdopen(os.open(log, how), "w") as lines:
+        lines.write(f"{sentence}\n")
 
 
 def drain(reason: str, node_name: str, scontrol: Scontrol = run_scontrol) -> None:
