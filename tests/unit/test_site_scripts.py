@@ -62,6 +62,7 @@ def test_all_that_is_wrong_with_scripts_is_told_at_once(tmp_path: Path, monkeypa
     ) == [
         "scripts.epilog[0].path: got 'x'; want a file of the project, whose path begins at Pulumi.yaml: there is "
         f"nothing at {tmp_path}/x",
+        'scripts.epilog[0]: got ["text", "path"]; want exactly one of text and path',
         "scripts.epilog[1]: got nothing; want exactly one of text and path",
         "scripts.epilog[2].path: got 'dos.sh'; want lines that end with a newline alone: the kernel would take a "
         "carriage return for part of a name",
@@ -87,7 +88,7 @@ def test_all_that_is_wrong_with_scripts_is_told_at_once(tmp_path: Path, monkeypa
         ({"prolog": [script("a", "#!/bin/sh\n\0")]}, {}, "want text without NUL"),
         ({"prolog": [script("a", "#!/usr/bin/env\n")]}, {}, "want `#!` and an interpreter that the slurm image has"),
         ({"prolog": [script("a", "#!/usr/bin/env ruby\n")]}, {}, "want `#!` and an interpreter that the slurm image"),
-        ({"prolog": [script("a", path="x")]}, {}, "prolog[0].path: got 'x'; want a file of the project"),
+        ({"prolog": [{"name": "a", "path": "x"}]}, {}, "prolog[0].path: got 'x'; want a file of the project"),
         ({"prolog": {"name": "a"}}, {}, "scripts.prolog: got"),
         (
             {
