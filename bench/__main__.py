@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -60,8 +62,10 @@ DOCS = CHECKOUT / "docs"
 def main(names: list[str]) -> int:
     """Run the named measurements and update their rows in docs/; without names all but the longest.
 
+    A measurement that fails ends alone: its traceback is printed, and the others follow.
+
     Returns:
-        0 only if each bound was kept.
+        0 only if each measurement ended and each bound was kept.
     """
     unknown = sorted(set(names) - set(MEASUREMENTS))
     if unknown:
@@ -70,16 +74,27 @@ def main(names: list[str]) -> int:
     chosen = names or [name for name in MEASUREMENTS if name not in ONLY_BY_NAME]
     cluster = None if WITHOUT_CLUSTER.issuperset(chosen) else up.up(up.default_instance())
     measured: dict[str, list[Measurement]] = {}
+    failed: list[str] = []
     for name in chosen:
-        with Step(f"measuring {name}"):
-            rows = MEASUREMENTS[name](cluster)
+        try:
+            with Step(f"measuring {name}"):
+                rows = MEASUREMENTS[name](cluster)
+        # A run takes most of an hour, and what one measurement meets says nothing about the next.
+        except Exception:
+            traceback.print_exc()
+            failed.append(name)
+            continue
         for measurement in rows:
             print(measurement.line(), flush=True)
         measured[name] = rows
         known = read_report(DOCS) | measured
         write_report({name: known[name] for name in MEASUREMENTS if name in known}, DOCS)
-    return 0 if all(measurement.kept for rows in measured.values() for measurement in rows) else 1
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return 0 if not failed and all(measurement.kept for rows in measured.values() for measurement in rows) else 1
 
 
 if __name__ == "__main__":
+    # A measurement that is ended puts back what it changed on the cluster, such as a node without the plugin.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     sys.exit(main(sys.argv[1:]))

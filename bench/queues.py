@@ -14,6 +14,7 @@ from pathlib import Path
 from bench import many_nodes
 from bench.measurement import Measurement
 from bench.worlds.operator_world import Cluster, cluster, folder_with_image
+from contract import reasons
 from devcluster.apiserver.control_plane import free_ports
 from devcluster.machine.bootstrap import CHECKOUT
 from tests.operator.world import World, operator, until
@@ -84,7 +85,7 @@ def _at(size: int, folder: Path, image: Path) -> Values:
                     for _ in range(many_nodes.DRAINS // many_nodes.DRAINED_AT_ONCE)
                     for seconds in many_nodes.drains_told(world, slurm)
                 )
-                scaled = [_scale_in(made, NODES - turn) for turn in range(1, LISTINGS + 1)]
+                scaled = [_scale_in(made, NODES - turn, listed=size == 0) for turn in range(1, LISTINGS + 1)]
             status = Path(f"/proc/{process.pid}/status").read_text()
         rest, controller = slurm.memory("slurmrestd"), slurm.memory("slurmctld")
     most = int(re.findall(r"VmHWM:\s+(\d+)", status)[0]) / 1024
@@ -99,16 +100,22 @@ def _at(size: int, folder: Path, image: Path) -> Values:
     }
 
 
-def _scale_in(made: Cluster, size: int) -> float:
-    """Seconds from the request for fewer nodes until the StatefulSet has them. Then the node's record is deleted."""
-    world, began = made.world, time.monotonic()
+def _scale_in(made: Cluster, size: int, listed: bool) -> float:
+    """Seconds from the request for fewer nodes until the StatefulSet has them.
+
+    Afterwards the node's record is gone. In a queue too deep to be listed it stays, drained: a job may name it.
+    """
+    world, began, node = made.world, time.monotonic(), f"cpu-{size}"
     world.scale(size)
     until(lambda: world.size() == size, "replicas are lowered", 120)
     taken = time.monotonic() - began
     # The report that its kubelet would give of its end.
-    world.admin.call("DELETE", world.path("pods", f"cpu-{size}"), params={"gracePeriodSeconds": "0"})
+    world.admin.call("DELETE", world.path("pods", node), params={"gracePeriodSeconds": "0"})
     made.workloads._step()
-    until(lambda: f"cpu-{size}" not in made.slurm.command("sinfo -hN -o %N").split(), "Slurm's record goes", 120)
+    if listed:
+        until(lambda: node not in made.slurm.command("sinfo -hN -o %N").split(), "Slurm's record goes", 120)
+    else:
+        until(lambda: reasons.SCALE_IN in made.slurm.command(f"sinfo -hN -n {node} -o %E"), "its record is drained", 10)
     return taken
 
 

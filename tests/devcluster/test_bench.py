@@ -55,3 +55,21 @@ def test_a_bound_that_was_not_kept_is_an_exit_status(tmp_path: Path, monkeypatch
     monkeypatch.setattr(bench, "DOCS", tmp_path)
     monkeypatch.setitem(bench.MEASUREMENTS, "steps-v2", lambda _: [Measurement("slow", 2, 1.05)])
     assert bench.main(["steps-v2"]) == 1
+
+
+def test_a_measurement_that_fails_leaves_the_others_their_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(_: object) -> list[Measurement]:
+        raise RuntimeError("no such node")
+
+    monkeypatch.setattr(bench, "DOCS", tmp_path)
+    monkeypatch.setitem(bench.MEASUREMENTS, "steps-v2", fails)
+    monkeypatch.setitem(bench.MEASUREMENTS, "weights", lambda _: [Measurement("w", 1, 2)])
+
+    assert bench.main(["steps-v2", "weights"]) == 1
+
+    assert list(read_report(tmp_path)) == ["weights"]
+    told = capsys.readouterr().err
+    assert "no such node" in told
+    assert "failed: steps-v2" in told

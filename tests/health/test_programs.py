@@ -4,11 +4,20 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 BIN = Path(__file__).resolve().parents[2] / "health/bin"
+
+
+def _until(happened: Callable[[], bool]) -> None:
+    """Wait for another process, which has no event to wait for."""
+    deadline = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def script(name: str, tmp_path: Path) -> Path:
@@ -60,11 +69,30 @@ def test_the_check_after_a_job_outlives_the_epilog_whose_process_group_slurm_kil
     assert epilog.wait() == 0
     with pytest.raises(ProcessLookupError):
         os.killpg(epilog.pid, signal.SIGKILL)
-    deadline = time.monotonic() + 60
-    while not done.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    _until(done.exists)
     assert done.read_text() == "--record\n"
+
+
+def test_jobs_that_end_at_once_share_a_check_that_begins_after_the_last_of_them(tmp_path: Path) -> None:
+    begun, held = tmp_path / "begun", tmp_path / "held"
+    check = tmp_path / "node-health"
+    check.write_text(f"#!/bin/sh\necho x >>{begun}\nwhile [ -e {held} ]; do sleep 0.05; done\n")
+    check.chmod(0o755)
+    held.touch()
+    text = script("node-health-epilog", tmp_path).read_text()
+    assert "exec sleep 10\n" in text
+    epilog = tmp_path / "node-health-epilog"
+    epilog.write_text(text.replace("exec sleep 10\n", "exit\n"))
+    subprocess.run([epilog], check=True)
+    _until(lambda: begun.exists())
+    for _ in range(20):
+        subprocess.run([epilog], check=True)
+    assert begun.read_text() == "x\n"
+    held.unlink()
+    _until(lambda: begun.read_text() == "x\nx\n")
+    # Nobody is left who could begin a third.
+    subprocess.run(["flock", tmp_path / "epilog-checks.lock", "true"], check=True, timeout=60)
+    assert begun.read_text() == "x\nx\n"
 
 
 def test_slurm_waits_for_nothing_that_the_checks_started(tmp_path: Path) -> None:
