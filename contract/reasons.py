@@ -37,6 +37,7 @@ class Check(StrEnum):
     NETWORK_MTU = "network mtu"
     LINK_FLAPS = "link flaps"
     CGROUPS = "cgroups"
+    SITE_SCRIPTS = "site scripts"
     GPU_DRIVER = "gpu driver"
     GPU_MEMORY_ERRORS = "gpu memory errors"
     GPU_ROW_REMAPPING = "gpu row remapping"

@@ -13,6 +13,7 @@ from components.config.program import Config
 from components.config.slurm import CgroupPlugin
 from components.config.values import slurm_files
 from components.config.values.slurm_options import LIST_KEYS
+from components.slurm import site_scripts
 from components.slurm.partition_line import partition_line, slurm_node_set
 from contract import names, paths
 
@@ -114,7 +115,7 @@ def _settings(config: Config) -> dict[str, str]:
     # Lua first: our plugin, and those of slurm.options, see the job as a script left it.
     for key, word in slurm_files.loaded(config.slurm.files).items():
         settings[key] = f"{word},{settings[key]}" if key in settings else word
-    return settings | _accounting(config)
+    return settings | site_scripts.settings(config) | _accounting(config)
 
 
 def _accounting(config: Config) -> dict[str, str]:

@@ -25,7 +25,7 @@ def _until(happened: Callable[[], bool]) -> None:
 def script(name: str, tmp_path: Path) -> Path:
     """A script that looks into a test's folder instead of the node's own."""
     text = (BIN / name).read_text()
-    for place in ("/run/slurm-node", "/usr/sbin"):
+    for place in ("/run/slurm-node", "/usr/sbin", "/etc/slurm-scripts"):
         text = text.replace(place, str(tmp_path))
     copy = tmp_path / name
     copy.write_text(text)
@@ -118,3 +118,43 @@ def test_python_starts_without_a_say_of_the_environment(tmp_path: Path) -> None:
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert ran.stdout == "1\n"
+
+
+def put_site_scripts(tmp_path: Path, kind: str, status: int = 0) -> Path:
+    """Has the site declare scripts of a kind; returned is the file that tells what ran."""
+    ran = tmp_path / "ran"
+    (tmp_path / kind).write_text("scratch 30\n")
+    for name, ends in (("site-scripts", status), ("node-health", 0)):
+        program = tmp_path / name
+        program.write_text(f'#!/bin/sh\necho "{name} $1" >> {ran}\nexit {ends}\n')
+        program.chmod(0o755)
+    return ran
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_the_sites_prologs_come_last_and_one_that_fails_refuses_the_job(tmp_path: Path, status: int) -> None:
+    ran = put_site_scripts(tmp_path, "prolog", status)
+    (tmp_path / "prologs").mkdir()
+    job = {**os.environ, "SLURM_JOB_ID": "7", "SLURM_JOB_SLUID": "s0000000000001"}
+    prolog = script("node-health-prolog", tmp_path)
+    assert subprocess.run([prolog], env=job, check=False).returncode == status
+    assert ran.read_text() == "site-scripts prolog\n"
+    assert (tmp_path / "prologs/7").exists() == (status == 0), "a job that was refused had no prolog"
+    assert not (tmp_path / "prolog-refused").exists(), "the entry would lift the drain"
+    ran.unlink()
+    (tmp_path / "broken").write_text("the jail is not mounted\n")
+    assert subprocess.run([prolog], env=job, stderr=subprocess.DEVNULL, check=False).returncode == 1
+    assert not ran.exists(), "they run where a job may run"
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_the_sites_epilogs_come_last_and_one_that_fails_fails_the_epilog(tmp_path: Path, status: int) -> None:
+    ran = put_site_scripts(tmp_path, "epilog", status)
+    assert subprocess.run([script("node-health-epilog", tmp_path)], check=False).returncode == status
+    assert "site-scripts epilog\n" in ran.read_text()
+
+
+def test_the_sites_health_scripts_run_before_the_checks_which_read_their_result(tmp_path: Path) -> None:
+    ran = put_site_scripts(tmp_path, "healthCheck", status=1)
+    assert subprocess.run([script("node-health-program", tmp_path)], check=False).returncode == 0
+    assert ran.read_text() == "site-scripts healthCheck\nnode-health --record\n"

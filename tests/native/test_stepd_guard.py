@@ -2,7 +2,6 @@
 
 import os
 import struct
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 

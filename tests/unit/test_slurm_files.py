@@ -9,7 +9,8 @@ import pytest
 
 from components.config import ConfigurationError, parse
 from components.config.values import slurm_files
-from components.config.values.slurm_files import MOST_BYTES, OURS, REFUSED, TAKEN
+from components.config.values.project_files import MOST_BYTES
+from components.config.values.slurm_files import OURS, REFUSED, TAKEN
 from components.config.values.slurm_options import ALLOWED, CHOICES
 from components.slurm import configuration, slurm_conf
 from contract import names
