@@ -51,11 +51,11 @@ MEASUREMENTS: dict[str, Callable[[Any], list[Measurement]]] = {
 }
 
 ONLY_BY_NAME = frozenset({"deepest-queue", "most-nodes"})
-"""These take many minutes."""
+"""Measurements that take many minutes: they run only by name."""
 WITHOUT_CLUSTER = frozenset(
     {"steps-v2", "entering", "many-nodes", "most-nodes", "most-nodes-memory", "queues", "deepest-queue", "weights"}
 )
-"""These get None in place of the dev cluster, which is started for the others alone: it would take their CPU time."""
+"""Measurements without the dev cluster, which would take their CPU time. They get None in its place."""
 DOCS = CHECKOUT / "docs"
 
 

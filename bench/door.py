@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import random
 
-from bench.measurement import Measurement, median_milliseconds, run
+from bench.measurement import Measurement, middle_milliseconds, run
 from bench.steps import in_slurm
 from devcluster.cli.login import USER
 from devcluster.cli.up import Cluster
@@ -43,6 +43,6 @@ def measure(cluster: Cluster) -> list[Measurement]:
     order = [socket for _ in range(REPETITIONS) for socket in random.sample([OWN, DOOR], 2)]
     command = [*in_slurm(cluster), "exec", "-i", LOGIN, "--", "sh", "-c", IN_A_JOB, "sh", TIMER]
     taken = json.loads(run(command, deadline_seconds=1200, given=json.dumps(order)))
-    door, own = (median_milliseconds(taken[socket]) for socket in (DOOR, OWN))
+    door, own = (middle_milliseconds(taken[socket]) for socket in (DOOR, OWN))
     detail = {"door, ms": door, "Slurm's own, ms": own}
     return [Measurement("srun true through the door ÷ Slurm's own socket", door / own, 1.02, detail=detail)]

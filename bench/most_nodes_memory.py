@@ -1,7 +1,7 @@
 """The operator's memory with 5,000 nodes, where this process plays the API server and slurmrestd.
 
-Objects are as large as real ones: pods with volumes and managed fields, machines with images, nodes with all fields of
-slurmrestd. `bench most-nodes` has the real daemons, and objects with little in them.
+Objects are as large as real ones: pods with volumes and managed fields, Kubernetes nodes with images, Slurm nodes with
+all fields of slurmrestd. `bench most-nodes` has the real daemons, and objects with little in them.
 """
 
 from __future__ import annotations

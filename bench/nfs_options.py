@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.vm.nfs_cluster import VERSIONS
 from tests.vm.nfs_server import NfsServer
 
-VERSIONS = ("4.2", "3")
 OPTIONS = (
     "",
     "actimeo=3",

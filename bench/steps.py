@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 
-from bench.measurement import Measurement, median_milliseconds, run
+from bench.measurement import Measurement, middle_milliseconds, run
 from devcluster.cli.up import Cluster
 
 REPETITIONS = 500
@@ -88,7 +88,7 @@ $job --wait -d afterany:$previous --wrap true > /dev/null
 
 
 def measure(cluster: Cluster) -> list[Measurement]:
-    """Medians of 500 single steps each way, of 20 rounds of 64 steps at once, and of 500 batch jobs."""
+    """Middles of 500 single steps each way, of 20 rounds of 64 steps at once, and of 500 batch jobs."""
     with without_plugin(cluster):
         one = _ratio(cluster, "srun true with the plugin ÷ without", 1, REPETITIONS)
         many = _ratio(cluster, f"{AT_ONCE} steps at once with the plugin ÷ without", AT_ONCE, ROUNDS)
@@ -163,5 +163,5 @@ def batch_seconds(log: str, jobs: Collection[str]) -> dict[str, list[float]]:
 
 
 def _compared(name: str, taken: Mapping[str, list[float]]) -> Measurement:
-    with_plugin, without = median_milliseconds(taken[WITH]), median_milliseconds(taken[WITHOUT])
+    with_plugin, without = middle_milliseconds(taken[WITH]), middle_milliseconds(taken[WITHOUT])
     return Measurement(name, with_plugin / without, 1.05, detail={"with, ms": with_plugin, "without, ms": without})

@@ -12,7 +12,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from bench.measurement import Measurement, median_milliseconds
+from bench.measurement import Measurement, middle_milliseconds
 from bench.steps import WITH, WITHOUT, WITHOUT_PLUGIN, batch_seconds
 from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.vm import guest
@@ -46,7 +46,7 @@ def measure(_: None) -> list[Measurement]:
 
 
 def _compared(name: str, taken: dict[str, list[float]]) -> Measurement:
-    with_plugin, without = median_milliseconds(taken[WITH]), median_milliseconds(taken[WITHOUT])
+    with_plugin, without = middle_milliseconds(taken[WITH]), middle_milliseconds(taken[WITHOUT])
     jobs = min(len(taken[WITH]), len(taken[WITHOUT]))
     detail = {"with, ms": with_plugin, "without, ms": without, "times each way, at least": jobs}
     return Measurement(name, with_plugin / without, BOUND, detail=detail)

@@ -8,17 +8,23 @@ Pulumi's state names the provider by its module and class. So neither name may c
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import httpx
 import pulumi
 import pulumi.dynamic as dynamic
 
 from components.kubernetes import kubernetes_reader
-from components.wait_provider import Object, Verdict, WaitProvider, full_quotas, refused_pods, wait_for
-from contract import names, reasons
-
-_NO_IMAGE: Final = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
+from components.wait_provider import (
+    Object,
+    Verdict,
+    WaitProvider,
+    full_quotas,
+    missing_images,
+    refused_pods,
+    wait_for,
+)
+from contract import names
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,30 +68,23 @@ def judge(wanted: Wanted, state: ClusterState) -> Verdict:
     if status.get("revision") != wanted.revision:
         return Verdict(False, f"the operator has not seen revision {wanted.revision}", faults=faults)
     generation = state.cluster["metadata"]["generation"]
-    available = next(
-        (condition for condition in status.get("conditions") or [] if condition["type"] == "Available"), None
-    )
+    conditions = {condition["type"]: condition for condition in status.get("conditions") or []}
+    available = conditions.get("Available")
     if available is None or available.get("observedGeneration") != generation:
         return Verdict(False, "the operator has not judged the newest SlurmCluster", faults=faults)
     if available["status"] == "True":
         return Verdict(True)
-    words = f"{available['reason']}: {available['message']}"
-    return Verdict(False, words, final=available["reason"] == reasons.CONFIGURATION_REFUSED, faults=faults)
+    # Available also tells what may pass, such as a node that is down.
+    final = conditions.get("Stalled", {}).get("status") == "True"
+    told = conditions["Stalled"] if final else available
+    return Verdict(False, f"{told['reason']}: {told['message']}", final=final, faults=faults)
 
 
 def _images(pods: Iterable[Object]) -> Mapping[str, str]:
-    """Return the pods whose image cannot be pulled, in kubelet's words. Pulumi waits for the jail's Job by itself."""
-    missing = {}
-    for pod in pods:
-        metadata, status = pod["metadata"], pod.get("status") or {}
-        if "deletionTimestamp" in metadata or (metadata.get("labels") or {}).get(names.LABEL_COMPONENT) == "jail":
-            continue
-        for container in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
-            waiting = (container.get("state") or {}).get("waiting") or {}
-            if waiting.get("reason") in _NO_IMAGE:
-                words = f"{waiting['reason']}: {waiting.get('message') or container['image']}"
-                missing[metadata["name"]] = f"pod {metadata['name']}, container {container['name']}: {words}"
-    return missing
+    """Return the pods whose image cannot be pulled. The jail's have a wait of their own (jail_ready.py)."""
+    return missing_images(
+        pod for pod in pods if (pod["metadata"].get("labels") or {}).get(names.LABEL_COMPONENT) != "jail"
+    )
 
 
 def read(connection: httpx.Client, namespace: str, cluster: str) -> ClusterState:

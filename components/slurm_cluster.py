@@ -126,7 +126,8 @@ class SlurmCluster(Component):
         machinery = operator.Operator("operator", config, _others(config), permit, [ledger, secrets, *trust], child)
         ready = [ledger, *trust, machinery]
         storage = jail_storage.JailStorage("jail-storage", config, [ledger], child)
-        root = jail_population.JailPopulation("jail-population", config, [storage], child)
+        population = jail_population.JailPopulation("jail-population", config, [storage], child)
+        roots = [population, *waits.jail(config, population)]
         parts = [
             configuration.Configuration("configuration", config, ready, child),
             network_policies.NetworkPolicies("network-policies", config, ready, child),
@@ -151,14 +152,14 @@ class SlurmCluster(Component):
                 f"node-set-{node_set_config.name}",
                 config,
                 node_set_config,
-                [*ready, root, *devices, *(gpus if node_set_config.gpus else [])],
+                [*ready, *roots, *devices, *(gpus if node_set_config.gpus else [])],
                 child,
             )
             for node_set_config in config.node_sets
         ]
-        logins = login.Login("login", config, [*ready, root], child)
+        logins = login.Login("login", config, [*ready, *roots], child)
         if config.directory.is_on:
-            parts.append(ldap.LdapDirectory("directory", config, [*ready, root], child))
+            parts.append(ldap.LdapDirectory("directory", config, [*ready, *roots], child))
         custom = _custom_resources(self, config, ledger.revision, [*parts, workers, *nodes, logins])
         self._finish(config, logins, waits.declare(self, config, ledger.revision, custom))
 
@@ -216,6 +217,8 @@ def node_set_resource(config: Config, node_set: NodeSetConfig) -> dict[str, Any]
         spec["features"] = node_set.features
     if node_set.feature_labels:
         spec["featureLabels"] = node_set.feature_labels
+    if conditions := config.health.conditions_of(name):
+        spec["nodeConditions"] = conditions
     annotations = {}
     if node_set.replicas is not None:
         spec["replicas"] = node_set.replicas

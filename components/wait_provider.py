@@ -4,7 +4,7 @@ A Kubernetes provider can wait for a field of an object. After a failed wait it 
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
@@ -20,6 +20,7 @@ FAULT_SECONDS: Final = 30.0
 """Time for which an image may be missing, or a quota full, before the wait ends. A registry may be down briefly."""
 _PAUSE_SECONDS: Final = 1.0
 _ASK_SECONDS: Final = 30.0
+_NO_IMAGE: Final = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
 
 
 class UnavailableError(Exception):
@@ -59,6 +60,21 @@ class Patience:
         return "; ".join(lasting) or None
 
 
+def missing_images(pods: Iterable[Object]) -> Mapping[str, str]:
+    """Return the pods whose image cannot be pulled, in kubelet's words."""
+    missing = {}
+    for pod in pods:
+        metadata, status = pod["metadata"], pod.get("status") or {}
+        if "deletionTimestamp" in metadata:
+            continue
+        for container in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
+            waiting = (container.get("state") or {}).get("waiting") or {}
+            if waiting.get("reason") in _NO_IMAGE:
+                words = f"{waiting['reason']}: {waiting.get('message') or container['image']}"
+                missing[metadata["name"]] = f"pod {metadata['name']}, container {container['name']}: {words}"
+    return missing
+
+
 def full_quotas(sets: Iterable[Object], events: Iterable[Object]) -> Mapping[str, str]:
     """Return the sets that lack pods because a quota forbids them, in the API server's words."""
     lacking = {
@@ -66,6 +82,16 @@ def full_quotas(sets: Iterable[Object], events: Iterable[Object]) -> Mapping[str
         for pod_set in sets
         if (pod_set.get("status") or {}).get("replicas", 0) < (pod_set.get("spec") or {}).get("replicas", 1)
     }
+    return quota_refusals(lacking, events)
+
+
+def quota_refusals(lacking: Container[str], events: Iterable[Object]) -> Mapping[str, str]:
+    """Return why a quota forbids pods, by the uid of what lacks them.
+
+    Args:
+        lacking: uids of objects that lack pods.
+        events: Warnings of the namespace.
+    """
     newest: dict[str, str] = {}
     for event in sorted(events, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or "")):
         about = event.get("involvedObject") or {}

@@ -1,19 +1,39 @@
-"""Waits at the end of an update: for jobs that can run, and for the nodes of sets that ask for it."""
+"""Waits of an update: for the jail's roots, for jobs that can run, and for the nodes of sets that ask for it."""
 
 from typing import Any
 
 import pulumi
 
-from components import availability, nodes_ready
+from components import availability, jail_ready, nodes_ready
 from components.config import Config
+from components.config.values.images import image_revision
 from components.config.values.quantities import duration_seconds
 from components.control import operator
+from components.jail import jail_population
+
+
+def jail(config: Config, population: jail_population.JailPopulation) -> list[pulumi.CustomResource]:
+    """Declare the waits for the jail's roots.
+
+    Args:
+        config: The configuration: `kubernetes`, `timeouts`, `cluster`, `jail` and the node sets' `jailImage`.
+        population: The Jobs that populate the roots.
+    """
+    waits: list[pulumi.CustomResource] = []
+    for image in jail_population.images(config):
+        name = jail_population.job_name(image_revision(image))
+        job: Any = population.objects[f"Job/{name}"]
+        uid = job.metadata.apply(lambda metadata: getattr(metadata, "uid", None))
+        inputs = {**_inputs(config, config.timeouts.populate), "job": name, "uid": uid}
+        opts = pulumi.ResourceOptions(parent=population, depends_on=[job])
+        waits.append(jail_ready.JailReady(f"{name}-ready", inputs, opts))
+    return waits
 
 
 def declare(
     parent: pulumi.Resource, config: Config, revision: pulumi.Output[str], cluster: pulumi.CustomResource
 ) -> pulumi.CustomResource:
-    """Declare the waits, and return the one for jobs.
+    """Declare the waits at the end, and return the one for jobs.
 
     Args:
         parent: The parent of all of them.

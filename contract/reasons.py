@@ -37,6 +37,7 @@ class Check(StrEnum):
     NETWORK_MTU = "network mtu"
     LINK_FLAPS = "link flaps"
     CGROUPS = "cgroups"
+    SITE_SCRIPTS = "site scripts"
     GPU_DRIVER = "gpu driver"
     GPU_MEMORY_ERRORS = "gpu memory errors"
     GPU_ROW_REMAPPING = "gpu row remapping"
@@ -119,6 +120,8 @@ REBOOTS: Final = ("reboot issued", "reboot timed out", "reboot complete")
 WARNING: Final = f"{PREFIX}warning "
 """Start of a node's field Extra: a warning of its health checks, which drains nothing."""
 NO_PROBE_YET: Final = "no jail probe is done yet"
+UNCHECKED: Final = "could not be checked: "
+"""Start of the evidence of a check that could not look, in a drain's reason and in Extra."""
 
 # Conditions.
 CONFIGURATION_REFUSED: Final = "ConfigurationRefused"

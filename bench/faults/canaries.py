@@ -22,7 +22,7 @@ PAUSE_SECONDS = 3.0
 SUBMIT_SECONDS = 25
 COLLECT_SECONDS = 40
 LOST_SECONDS = 90.0
-"""A canary that sbatch may have refused, and of which Slurm tells nothing for so long, is not waited for."""
+"""Time after which nobody waits for a canary that sbatch may have refused, and that Slurm does not show."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ from bench.faults.kinds import KINDS, OTHERS_WORDS, Sign, Teller
 TOLD_SECONDS = 60.0
 HEALTHY_SECONDS = 300.0
 BLIND_SECONDS = 40.0
-"""Without a look at Kubernetes nobody can judge; the API server is stopped for 12 s at most."""
+"""Longest time without a look at Kubernetes: a fault stops the API server for 12 s at most."""
 BLIND_FOR_SLURM_SECONDS = 180.0
-"""slurmctld is away for a minute at most, and another one may follow."""
+"""Longest time without a look at Slurm: a fault takes slurmctld away for a minute, and another fault may follow."""
 SETTLE_SECONDS = 5.0
-"""A look may have begun before what it is to show."""
+"""Time by which a look may have begun before the event that it should show."""
 ACTED = re.compile(r" INFO slurm_operator\.(execute|report|reconcile\.cluster): ")
 """A line in the operator's log that tells of a change it made."""
 FLAGS = {"person-drained": "DRAIN", "person-failed": "FAIL"}
@@ -171,7 +171,7 @@ def all_is_told(history: History) -> Iterator[Violation]:
 
 
 def what_nobody_tells_has_passed(history: History) -> Iterator[Violation]:
-    """A minute after its end, a look has shown that a fault is over of which nobody had to tell."""
+    """A fault that nobody has to report is over a minute after its end, as a look shows."""
     for fault in history.faults.values():
         sign, until = KINDS[fault.kind].passed, fault.over + TOLD_SECONDS
         if sign is None or fault.trouble or history.finished < until:

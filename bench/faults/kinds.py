@@ -41,7 +41,7 @@ class Teller(enum.StrEnum):
 
 
 class Sign(enum.StrEnum):
-    """Evidence, within a minute of its end, that a fault has passed of which nobody has to tell."""
+    """Sign, within a minute of a fault's end, that the fault has passed. It is for faults that nobody has to report."""
 
     SLURM_ANSWERS = "slurmctld answers"
     ACCOUNTING_IS_READY = "slurmdbd's pod is ready"

@@ -21,9 +21,9 @@ OPERATORS = 2
 REPLICAS_KEY = "pulumi-slurm:operator.replicas"
 BEFORE_SECONDS = 180.0
 CALM_SECONDS = 10.0
-"""All is well again when it has been for so long."""
+"""Time without any trouble after which all counts as well again."""
 FRESH_SECONDS = 10.0
-"""A look that is older tells nothing of now."""
+"""Greatest age of a look that still tells about now."""
 LOOK_SECONDS = 1.0
 
 

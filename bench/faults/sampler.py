@@ -23,9 +23,9 @@ from contract import names
 LOOK_SECONDS = 1.5
 WATCH_SECONDS = 30
 LEAVE_SECONDS = 3
-"""A look that is under way may finish; what it sees later is not written."""
+"""Time for a look that is under way to finish. What it sees later is not written."""
 SILENCE_SECONDS = 20.0
-"""A probe that says nothing for so long is started anew: slurmctld's pod may be another one."""
+"""Silence after which a probe is started anew: slurmctld may have another pod."""
 
 
 class Sampler:

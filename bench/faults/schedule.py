@@ -10,11 +10,11 @@ from bench.faults.kinds import KINDS, exclude_each_other
 
 LANES = 2
 SECONDS_BEFORE = 10
-"""From the start to the first fault."""
+"""Seconds from the start to the first fault."""
 PAUSE_SECONDS = (5, 15)
-"""Between two faults of one lane."""
+"""Seconds between two faults of one lane."""
 REST_SECONDS = 10
-"""Between two faults that exclude each other."""
+"""Seconds between two faults that exclude each other."""
 LOOK_SECONDS = 5
 SHORTEST_MINUTES = 2
 

@@ -13,3 +13,13 @@ class Checks(Model):
         "are warnings. Leave it off where an autoscaler makes the nodes.",
         default=False,
     )
+    jobs: bool | None = setting(
+        "Whether previews ask Kubernetes what an edit of partitions and node sets means for running and waiting jobs. "
+        "They tell it as warnings, also that the cluster does not answer in 5 s. Left out: as checks.cluster.",
+        default=None,
+    )
+
+    @property
+    def asks_for_jobs(self) -> bool:
+        """Return whether previews ask for jobs."""
+        return self.cluster if self.jobs is None else self.jobs

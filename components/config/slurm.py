@@ -10,14 +10,21 @@ from components.config.model import Model, setting
 from components.config.pod_options import POD_OPTIONS, PlacedPodOptions
 from components.config.pods import PodResources, controller_resources, rest_resources
 from components.config.rule import Violation, named_twice, rule
+from components.config.scripts import Scripts
 from components.config.storage import StateStorage
 from components.config.values import slurm_files
 from components.config.values.slurm_files import FileName, FileText
 from components.config.values.slurm_options import OptionValue, check_option_name, refusal, slurms_name
 from components.config.values.validation import matching
+from contract.site_scripts import Kind
 
 _PYXIS, _PYXIS_EPILOG = "spank_pyxis.so", "container_scope=job"
 """Its epilog fails outside of the jail, and Slurm drains the node for that (Pyxis 0.24, pyxis_slurmd.c)."""
+
+_TASK_SCRIPTS = {"taskprolog": Kind.TASK_PROLOG, "taskepilog": Kind.TASK_EPILOG}
+"""Key of slurm.conf in lower case → the scripts for which this program sets it."""
+_TIMED_SCRIPTS = (Kind.PROLOG, Kind.EPILOG, Kind.PROLOG_SLURMCTLD, Kind.EPILOG_SLURMCTLD)
+"""Scripts that PrologEpilogTimeout ends."""
 
 
 class CgroupPlugin(StrEnum):
@@ -83,6 +90,7 @@ class Slurm(Model):
         "cli_filter.lua, topology.yaml …",
         factory=dict,
     )
+    scripts: Scripts = setting("Scripts of the site that Slurm starts; see docs/scripts.md.", factory=Scripts)
     cgroup_plugin: CgroupPlugin = setting(
         "What enforces memory limits of jobs; disabled runs jobs without limits.", default=CgroupPlugin.AUTODETECT
     )
@@ -132,6 +140,20 @@ class Slurm(Model):
     def _files(self) -> Iterator[Violation]:
         for name, want in slurm_files.problems(self.files, self.options):
             yield Violation("files", name, want=want)
+
+    @rule
+    def _scripts(self) -> Iterator[Violation]:
+        given = {name.lower(): name for name in self.options}
+        for key, kind in _TASK_SCRIPTS.items():
+            if self.scripts.by_kind.get(kind) and (name := given.get(key)):
+                want = f"nothing beside slurm.scripts.{kind}: Slurm starts one program, and a script may start another"
+                yield Violation("options", name, want=want)
+        if name := given.get("prologepilogtimeout"):
+            kind = max(_TIMED_SCRIPTS, key=self.scripts.seconds)
+            longest, value = self.scripts.seconds(kind), self.options.get(name, "")
+            if longest and value.isdigit() and int(value) <= longest:
+                want = f"more than {longest}: the scripts of slurm.scripts.{kind} may take so many seconds together"
+                yield Violation("options", name, want=want)
 
     @rule
     def _plugins(self) -> Iterator[Violation]:

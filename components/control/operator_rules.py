@@ -130,7 +130,8 @@ def _workload_rules() -> list[Rule]:
 
 def _pod_rules() -> list[Rule]:
     conditions = [f"{root}.?status.?conditions.orValue([])" for root in ("object", "oldObject")]
-    others = [f"{condition}.filter(item, item.type != {literal(names.POD_CONDITION)})" for condition in conditions]
+    own = f"[{literal(names.POD_CONDITION)}, {literal(names.POD_HEALTH)}]"
+    others = [f"{condition}.filter(item, !(item.type in {own}))" for condition in conditions]
     return [
         Rule([_POD_STATUS], "variables.isOurs", "tells the state of no pods but the cluster's"),
         Rule(
@@ -138,7 +139,7 @@ def _pod_rules() -> list[Rule]:
             f"{_CHANGES} && {same('status', ['conditions'])} && {same('metadata.labels')}"
             f" && {same('metadata.annotations')} && {_owned_as_before()}"
             f" && {others[0]}.all(item, item in {others[1]}) && {others[1]}.all(item, item in {others[0]})",
-            f"changes nothing of a pod's status but the condition {names.POD_CONDITION}",
+            f"changes nothing of a pod's status but the conditions {names.POD_CONDITION} and {names.POD_HEALTH}",
         ),
         Rule(["pods"], "request.operation in ['UPDATE', 'DELETE']", "creates no pods"),
         Rule(["pods"], "variables.isOurs", "touches no pods but the cluster's"),

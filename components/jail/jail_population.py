@@ -6,7 +6,7 @@ from components.config import Config
 from components.config.values.images import image_revision
 from components.config.values.quantities import duration_seconds
 from components.kubernetes.component import Part
-from components.kubernetes.manifest import Manifest, declared
+from components.kubernetes.manifest import REPLACEABLE, Manifest, declared
 from components.pods import pod_security
 from components.pods.slurm_pod import (
     environment,
@@ -115,7 +115,7 @@ def _job(config: Config, image: str) -> Manifest:
     )
     spec = {
         "backoffLimit": _RETRIES,
-        # Later than Pulumi's deadline: Kubernetes would delete the pod before anybody reads why it never got ready.
+        # Later than the wait's deadline: Kubernetes would delete the pod before anybody reads why it never got ready.
         "activeDeadlineSeconds": seconds + _TIME_TO_TELL_SECONDS,
         "template": pod_template(config, "jail", pod),
     }
@@ -127,13 +127,13 @@ def _job(config: Config, image: str) -> Manifest:
         "jail",
         {"spec": spec},
         # A Job that failed stays failed: the next run makes it anew.
-        annotations={"pulumi.com/replaceUnready": "true"},
+        annotations={**REPLACEABLE, "pulumi.com/replaceUnready": "true"},
     )
-    return Manifest(body, held=False, deadline_seconds=seconds)
+    return Manifest(body, held=False)
 
 
 class JailPopulation(Part, manifests=manifests, outputs=lambda config: {"revision": config.jail.revision}):
-    """The roots of the jail, one for each configured image. Pulumi waits until they are complete.
+    """The roots of the jail, one for each configured image. `waits.jail` declares the waits for them.
 
     Roots of other images stay on the volume: a former image is used again at once.
 

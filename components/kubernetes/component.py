@@ -120,8 +120,12 @@ class Part(Component):
         config: The whole configuration; the class's docstring names the parts that it reads.
         depends_on: Resources that come first, such as the ledger.
         opts: Options of the resource.
+
+    Attributes:
+        objects: Its objects by kind and name, such as Job/slurm-jail.
     """
 
+    objects: Mapping[str, pulumi.Resource]
     _manifests: Callable[[Config], Sequence[Manifest]]
     _outputs: Callable[[Config], dict[str, Any]]
     _claims: Callable[[Config], Claims]
@@ -152,7 +156,7 @@ class Part(Component):
         super().__init__(name, opts)
         child = pulumi.ResourceOptions(parent=self)
         guards = [ClaimGuard(guard, setting, source, child) for guard, setting, source in self._claims(config)]
-        self.declare(self._manifests(config), [*depends_on, *guards])
+        self.objects = self.declare(self._manifests(config), [*depends_on, *guards])
         self.register_outputs(self._outputs(config))
 
 

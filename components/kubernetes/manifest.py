@@ -8,13 +8,13 @@ from components.config import Config
 from contract import names
 
 SKIP_AWAIT: Final = {"pulumi.com/skipAwait": "true"}
-"""For objects whose readiness the SlurmCluster's condition includes. Pulumi does not wait for them by itself."""
+"""For objects that the program's own waits include. Pulumi does not wait for them by itself."""
 
 REPLACEABLE: Final = {**SKIP_AWAIT, "pulumi.com/deletionPropagationPolicy": "background"}
-"""For a set whose pods may be deleted with it.
+"""For a set or a Job whose pods may be deleted with it.
 
-Pulumi does not wait until a set with SKIP_AWAIT is gone. A foreground deletion ends later, so the API server would
-refuse the new set of a replacement.
+Pulumi does not wait until one with SKIP_AWAIT is gone. A foreground deletion ends later, so the API server would refuse
+the new object of a replacement.
 """
 
 

@@ -20,6 +20,7 @@ from components.pods.slurm_pod import (
     slurm_pod_spec,
     stateful_set,
 )
+from components.slurm import site_scripts
 from contract import names, paths, pod_variables
 from contract.pod_variables import AccountingKey
 
@@ -68,6 +69,7 @@ def _stateful_set(config: Config) -> Manifest:
             {"name": "keys", "mountPath": paths.SECRETS_SLURM, "readOnly": True},
             {"name": "state", "mountPath": paths.STATE_DIR},
             {"name": "run", "mountPath": paths.CONTROLLER_RUN},
+            {"name": "scripts", "mountPath": paths.ETC_SCRIPTS, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the container's own, empty at start
         ],
     )
@@ -78,6 +80,7 @@ def _stateful_set(config: Config) -> Manifest:
             "secret": pod_security.secret_files(keys_secret(config), [names.SLURM_KEY, names.JWT_KEY]),
         },
         {"name": "state", "persistentVolumeClaim": {"claimName": names.CONTROLLER_STATE}},
+        site_scripts.volume("scripts", names.CONTROLLER_SCRIPTS),
         *scratch_volumes(),
     ]
     pod = slurm_pod_spec(

@@ -28,6 +28,7 @@ from components.pods.slurm_pod import (
     slurm_pod_spec,
 )
 from components.pods.submounts import Submounts, in_pod
+from components.slurm import site_scripts
 from components.slurm.controller import keys_secret
 from contract import names, paths, pod_variables
 from contract.pod_variables import JailKey, NodeKey
@@ -140,6 +141,8 @@ def _container(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
             {"name": "keys", "mountPath": paths.SECRETS_SLURM, "readOnly": True},
             {"name": "spool", "mountPath": paths.SPOOL_DIR},
             {"name": "run", "mountPath": "/run"},
+            {"name": "scripts", "mountPath": paths.ETC_SCRIPTS, "readOnly": True},
+            {"name": "task-scripts", "mountPath": paths.ETC_TASK_SCRIPTS, "readOnly": True},
             *submounts_of_node(config, node_set).mounts,
         ],
     )
@@ -152,6 +155,8 @@ def _stateful_set(config: Config, node_set: NodeSetConfig) -> Manifest:
         {"name": "keys", "secret": pod_security.secret_files(keys_secret(config), [names.SLURM_KEY])},
         {"name": "spool", "emptyDir": {}},
         run_volume(),
+        site_scripts.volume("scripts", names.NODE_SCRIPTS),
+        site_scripts.volume("task-scripts", names.TASK_SCRIPTS),
         *submounts_of_node(config, node_set).volumes,
     ]
     pod: dict[str, Any] = {

@@ -7,12 +7,13 @@ from typing import Final
 
 from components.config.addons.monitoring import MonitoringMode
 from components.config.nodes.gpus import Gpus
-from components.config.nodes.health import HEALTH_SECONDS
+from components.config.nodes.health import HEALTH_SECONDS, PROLOG_SECONDS
 from components.config.nodes.node_sets import LARGEST_SET, NodeSet
 from components.config.program import Config
 from components.config.slurm import CgroupPlugin
 from components.config.values import slurm_files
 from components.config.values.slurm_options import LIST_KEYS
+from components.slurm import site_scripts
 from components.slurm.partition_line import partition_line, slurm_node_set
 from contract import names, paths
 
@@ -86,6 +87,7 @@ def _settings(config: Config) -> dict[str, str]:
         "HealthCheckTimeout": str(HEALTH_SECONDS),
         "HealthCheckNodeState": ",".join(config.health.node_states),
         "Prolog": paths.HEALTH_PROLOG,
+        "PrologTimeout": str(PROLOG_SECONDS),
         "Epilog": paths.HEALTH_EPILOG,
         # slurmctld keeps no identity for heterogeneous allocations (26.05): their nodes look their users up themselves.
         "LaunchParameters": "use_interactive_step,disable_send_gids",
@@ -113,7 +115,7 @@ def _settings(config: Config) -> dict[str, str]:
     # Lua first: our plugin, and those of slurm.options, see the job as a script left it.
     for key, word in slurm_files.loaded(config.slurm.files).items():
         settings[key] = f"{word},{settings[key]}" if key in settings else word
-    return settings | _accounting(config)
+    return settings | site_scripts.settings(config) | _accounting(config)
 
 
 def _accounting(config: Config) -> dict[str, str]:

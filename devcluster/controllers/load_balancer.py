@@ -74,7 +74,7 @@ def _published(service: Resource) -> str:
 
 
 class Balancer:
-    """Carries out the actions."""
+    """Executes the actions."""
 
     def __init__(self, kubeconfig: Path, address: str) -> None:
         self._api = informer.client(kubeconfig)

@@ -131,7 +131,7 @@ def _volume(claim: Resource, storage_class: Resource, root: Path, node: str) -> 
 
 
 class Provisioner:
-    """Carries out the actions."""
+    """Executes the actions."""
 
     def __init__(self, kubeconfig: Path, root: Path, node: str) -> None:
         self._api = informer.client(kubeconfig)

@@ -36,7 +36,7 @@ class Phase:
     `without`: files of its folders that another phase has.
     `retries`: how often files with failed tests are run again, in a run of their own (docs/adr/0008).
     `has_instances`: its tests start instances of this checkout's, which a run that died leaves.
-    `is_patient`: it computes more than it waits, and leaves the cores to who has a deadline.
+    `is_patient`: it computes more than it waits, and leaves the cores to phases with deadlines.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Phase:
 
 
 A_JOBS_LIFE_ON_V2 = Phase("cgroup v2", 6, ("tests/vm/test_v2_jobs.py",), retries=1, in_guest=True)
-"""The part of tests/vm that `make test` has too."""
+"""The part of tests/vm that also runs in `make test`."""
 THE_GUEST_ITSELF = Phase("the guest itself", 1, ("tests/devcluster/test_guest.py",), retries=1)
 """Phase that needs the guest's kernel."""
 E2E = Phase("e2e", 22, ("tests/e2e",), 2, True, retries=2, has_instances=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devcluster.machine.progress import StepFailed
-from devcluster.vm import kernel
+from devcluster.vm import kernel, memory
 
 PARTS = Path(__file__).parent
 PROGRAMS = ("init", "first", "off")
@@ -88,18 +88,22 @@ def run(
 
 
 def _require_room(size: Size, folder: Path) -> None:
+    wanted = size.memory_mib << 20
     # The kernel's memory is a file without a name, of tmpfs.
     place = memory_folder()
-    for what, wanted, where in (
-        ("memory", size.memory_mib << 20, place),
-        ("disk", DISK_BYTES, folder),
-    ):
-        free = shutil.disk_usage(where).free
-        if free < wanted:
-            raise StepFailed(
-                f"the guest takes {wanted / 2**30:.0f} GiB of {what} at {where}, and {free / 2**30:.1f} are free: make "
-                "room there (a container needs a larger /dev/shm)"
-            )
+    advice = "make room there (a container needs a larger /dev/shm)"
+    _require("memory", wanted, memory.Bound(f"at {place}", shutil.disk_usage(place).free, advice))
+    for bound in memory.bounds():
+        _require("memory", wanted, bound)
+    _require("disk", DISK_BYTES, memory.Bound(f"at {folder}", shutil.disk_usage(folder).free, "make room there"))
+
+
+def _require(what: str, wanted: int, bound: memory.Bound) -> None:
+    if bound.size < wanted:
+        raise StepFailed(
+            f"the guest takes {wanted / 2**30:.0f} GiB of {what} {bound.where}, and {bound.size / 2**30:.1f} are free: "
+            f"{bound.advice}"
+        )
 
 
 def memory_folder() -> Path:

@@ -75,7 +75,7 @@ def build() -> Path:
     Raises:
         StepFailed: what is missing for it: a tool, room on the disk, the source; or the build failed.
     """
-    with _locked(cache_folder() / "vm" / ".lock"):
+    with locked_cache():
         if not is_built():
             _require_tools()
             _require_room(cache_folder() / "vm")
@@ -84,7 +84,9 @@ def build() -> Path:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked_cache() -> Iterator[None]:
+    """Hold the lock of what this package makes in the cache; another process waits for it."""
+    path = cache_folder() / "vm" / ".lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -20,7 +20,7 @@ KUBELET = "tests/vm/kubelet"
 """Tests of the whole dev cluster in the guest. They run only by path, since its start alone takes ten minutes."""
 FOR_A_KUBELET = guest.Size(memory_mib=9216, disk_gib=40)
 ROOTS = ("bookworm", "mpich")
-"""Those of tests/image/roots.py that tests in the guest use."""
+"""Roots of tests/image/roots.py that tests in the guest use."""
 SECONDS = 2700.0
 KUBELET_SECONDS = 7200.0
 """A cluster on a disk and one on NFS, half an hour each, and longer on a busy machine."""

@@ -37,6 +37,7 @@ MODULES: Mapping[Applies, tuple[str, ...]] = {
         "network.mtu",
         "network.flaps",
         "slurm.cgroups",
+        "slurm.site_scripts",
     ),
     Applies.GPUS: (
         "gpu.gpus",

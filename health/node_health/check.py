@@ -1,15 +1,16 @@
 """The parts of a check: name, when it applies, how it looks and judges, and the remedy of a failure."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from contract.reasons import Check as Name
 from node_health.node import Declared
 from node_health.verdict import Action, Finding
 
+_T = TypeVar("_T")
 SECONDS = 8.0
 """Longest time of a check, and of all together. The rest of 10 s is for the start and the output."""
 
@@ -54,14 +55,23 @@ class Machine:
     Attributes:
         declared: the node as the configuration declares it.
         root: folder in place of /, such as a fake tree.
+        known: what was read in this run and this process already.
     """
 
     declared: Declared = Declared()  # noqa: RUF009 - one instance for all: Declared is frozen
     root: Path = Path("/")
+    known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def path(self, absolute: str | Path) -> Path:
         """Returns the path below the root."""
         return self.root / str(absolute).lstrip("/")
+
+    def once(self, look: Callable[["Machine"], _T]) -> _T:
+        """Returns what a source reads, which is read once in a run and process."""
+        if look not in self.known:
+            self.known[look] = look(self)
+        found: _T = self.known[look]
+        return found
 
     def text(self, absolute: str | Path) -> str:
         """Returns a file's text without the white space around it.

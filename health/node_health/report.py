@@ -13,8 +13,6 @@ ENTRYS_OWN = reasons.Check.JAIL
 """The entry itself drains while this check fails, and sees its recovery before the next run."""
 VERSION = 1
 """Version of the JSON; docs/health-verdict.schema.json describes it."""
-UNKNOWN = "could not be checked: "
-"""Start of the evidence where the policy drains or notes a check that could not look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +103,17 @@ def write(report: Report, unknown_drains: bool = False, file: Path = node.RESULT
 
 def warnings(report: Report, unknown_drains: bool = False) -> Mapping[str, str]:
     """Evidence that is noted and never drains, by check: of warnings, and of UNKNOWN where the policy notes it."""
-    noted = {
+    warned = {
         result.check: result.finding.evidence for result in report.results if result.finding.verdict is Verdict.WARNING
     }
     if unknown_drains:
-        return noted
-    return noted | {
-        result.check: f"{UNKNOWN}{result.finding.evidence}"
+        return warned
+    unknown = {
+        result.check: f"{reasons.UNCHECKED}{result.finding.evidence}"
         for result in report.results
         if result.finding.verdict is Verdict.UNKNOWN and result.check != ENTRYS_OWN
     }
+    return unknown | warned  # The note has room for a few: the worse ones come first.
 
 
 def drain_causes(report: Report, unknown_drains: bool = False) -> Mapping[str, str | None]:
@@ -129,7 +128,7 @@ def drain_causes(report: Report, unknown_drains: bool = False) -> Mapping[str, s
             case Verdict.FAIL:
                 causes[cause] = finding.evidence
             case Verdict.UNKNOWN if unknown_drains:
-                causes[cause] = f"{UNKNOWN}{finding.evidence}"
+                causes[cause] = f"{reasons.UNCHECKED}{finding.evidence}"
             case Verdict.PASS | Verdict.WARNING:
                 causes[cause] = None
     causes |= {f"{reasons.HEALTH} {check}": None for check in report.skipped}

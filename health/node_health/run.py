@@ -1,14 +1,16 @@
-"""Runs the checks of a node, each source in a process of its own."""
+"""Runs the checks of a node in processes that may hang."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from node_health import node, time_box
+from node_health.answering import Question
 from node_health.check import SECONDS, CannotJudgeError, Check, DoesNotApplyError, Machine
 from node_health.report import Report
-from node_health.time_box import Question, Timed
+from node_health.time_box import Timed
 from node_health.verdict import Action, Answer, Finding, Result, Skipped, Verdict, unknown
 
 SWITCHED_OFF = "switched off by health.checks.disabled"
@@ -30,7 +32,11 @@ def run(machine: Machine, checks: Iterable[Check], seconds: float = SECONDS) -> 
 
 
 def questions(machine: Machine, checks: Iterable[Check]) -> list[Question]:
-    """Returns a question for each source: checks that share it are asked together."""
+    """Returns a question for each source: checks that share it are asked together.
+
+    Those about GPUs and adapters share no process with others, since they call libraries and programs of drivers.
+    """
+    machine = replace(machine, known={})
     by_source: dict[Callable[[Machine], Any], list[Check]] = {}
     for check in checks:
         by_source.setdefault(check.look, []).append(check)
@@ -39,6 +45,7 @@ def questions(machine: Machine, checks: Iterable[Check]) -> list[Question]:
             tuple(check.name for check in group),
             partial(answer, machine, group),
             max(check.seconds for check in group),
+            group[0].applies,
         )
         for group in by_source.values()
     ]
@@ -47,7 +54,7 @@ def questions(machine: Machine, checks: Iterable[Check]) -> list[Question]:
 def answer(machine: Machine, checks: list[Check]) -> Mapping[str, Answer]:
     """Looks once and judges for each check; a check with a defect gives UNKNOWN, and does not harm the others."""
     try:
-        facts = checks[0].look(machine)
+        facts = machine.once(checks[0].look)
     except DoesNotApplyError as absent:
         return {check.name: Skipped(str(absent)) for check in checks}
     except CannotJudgeError as error:

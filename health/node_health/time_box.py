@@ -1,52 +1,28 @@
 """Runs questions that may never get an answer, such as one to hanging storage or a lost GPU.
 
-Each question has a process of its own, in a session of its own. One that does not answer in time is killed and left
-alone. But a process that waits for storage in the kernel can't be killed. While any process of it lives, the question
-is not asked again, so that they never pile up.
-
-An answer is one line of JSON: check → [verdict or SKIPPED, evidence, action]. Whatever else comes is UNKNOWN.
+Questions of a group share a process at first, which asks them one after the other: a healthy node is checked by few
+processes. After a moment each question that is still unanswered gets a process of its own. So does each that follows
+one that hangs, ends the process or says no answer. Each process has a session of its own. One that does not answer in
+time is killed and left alone. But a process that waits for storage in the kernel can't be killed. While any process of
+it lives, its question is not asked again, so that they never pile up.
 """
 
-import json
 import os
 import select
-import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from node_health import node
+from node_health import answering, node
+from node_health.answering import Question
 from node_health.check import SECONDS
-from node_health.verdict import Action, Answer, Finding, Skipped, Verdict
+from node_health.verdict import Answer, Finding, Verdict
 
-HIGHEST_FILE = 256
-LONGEST_EVIDENCE = 1000
+TOGETHER_SECONDS = 1.0
+"""For so long questions share a process."""
 LONGEST_ANSWER = 1 << 20
 """Bytes. A child that writes more without an end is given up."""
-SKIPPED = "SKIPPED"
-
-Ask = Callable[[], Mapping[str, Answer]]
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Checks that are answered together by one process.
-
-    Attributes:
-        checks: their names; the first one names the question.
-        ask: answers in the child, by the check's name.
-        seconds: how long it may take.
-    """
-
-    checks: tuple[str, ...]
-    ask: Ask
-    seconds: float = SECONDS
-
-    @property
-    def name(self) -> str:
-        """Its name, and that of the file that remembers it while it hangs."""
-        return self.checks[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,50 +35,139 @@ class Timed:
 
 @dataclass(slots=True)
 class _Child:
-    """A process that was asked, and what it has said so far."""
+    """A process that was asked.
 
-    question: Question
+    Attributes:
+        questions: those that it has not answered; it is at the first one.
+        process: its id, and that of its session.
+        since: when it came to that question.
+        said: what it has said of that.
+    """
+
+    questions: list[Question]
     process: int
-    deadline: float
+    since: float
     said: bytearray = field(default_factory=bytearray)
 
+    @property
+    def question(self) -> Question:
+        return self.questions[0]
 
-def ask(questions: Sequence[Question], seconds: float = SECONDS, hanging: Path = node.HANGING) -> dict[str, Timed]:
-    """Returns the answer of each check, all asked at once.
+
+def ask(
+    questions: Sequence[Question],
+    seconds: float = SECONDS,
+    hanging: Path = node.HANGING,
+    together: float = TOGETHER_SECONDS,
+) -> dict[str, Timed]:
+    """Returns the answer of each check.
 
     Args:
         questions: what to ask.
         seconds: how long all of them may take together.
         hanging: the folder that remembers which question still hangs.
+        together: for how many seconds questions share a process.
     """
     hanging.mkdir(parents=True, exist_ok=True)
-    begun = time.monotonic()
-    answers: dict[str, Timed] = {}
-    children: dict[int, _Child] = {}
     hang = {file.name: still_hanging(file) for file in hanging.iterdir()}
+    asking = _Asking(seconds, hanging, together)
+    groups: dict[str, list[Question]] = {}
     for question in questions:
         if sentence := hang.get(question.name):
-            answers.update(_unknown(question, sentence, 0.0))
+            asking.answers.update(_unknown(question, sentence, 0.0))
         else:
-            pipe, process = _start(question)
-            children[pipe] = _Child(question, process, begun + min(seconds, question.seconds))
-    while children:
+            groups.setdefault(question.group, []).append(question)
+    for group in groups.values():
+        asking.start(group)
+    while asking.children:
+        asking.go_on()
+    return {check: asking.answers[check] for question in questions for check in question.checks}
+
+
+class _Asking:
+    """The processes of one call, by the pipes into which they answer, and their answers."""
+
+    def __init__(self, seconds: float, hanging: Path, together: float) -> None:
+        self.answers: dict[str, Timed] = {}
+        self.children: dict[int, _Child] = {}
+        self._seconds, self._hanging = seconds, hanging
+        begun = time.monotonic()
+        self._end, self._parts_at = begun + seconds, begun + min(together, seconds / 2)
+
+    def start(self, questions: list[Question]) -> None:
+        """Starts a process that answers questions one after the other."""
+        pipe, process = answering.start(questions)
+        self.children[pipe] = _Child(questions, process, time.monotonic())
+
+    def go_on(self) -> None:
+        """Waits for the next answer or the next deadline."""
         now = time.monotonic()
-        for pipe in [pipe for pipe, child in children.items() if child.deadline <= now]:
-            child = children.pop(pipe)
-            _abandon(child, pipe, hanging)
-            limit = min(seconds, child.question.seconds)
-            answers.update(_unknown(child.question, f"no answer within {limit:g} s", now - begun))
-        if not children:
-            break
-        first = min(child.deadline for child in children.values())
-        for pipe in select.select(list(children), [], [], max(0.0, first - now))[0]:
-            if (said := _hear(children[pipe], pipe)) is not None:
-                child = children.pop(pipe)
-                _finish(child, pipe)
-                took = time.monotonic() - begun
-                answers.update({check: Timed(answer, took) for check, answer in _parse(child.question, said).items()})
-    return {check: answers[check] for question in questions for check in question.checks}
+        if now >= self._parts_at:
+            for child in [child for child in self.children.values() if len(child.questions) > 1]:
+                self._start_each(child)
+        for pipe in [pipe for pipe, child in self.children.items() if self._deadline(child) <= now]:
+            self._give_up(pipe, now)
+        if not self.children:
+            return
+        moments = [self._deadline(child) for child in self.children.values()]
+        moments += [self._parts_at for child in self.children.values() if len(child.questions) > 1]
+        ready = select.select(list(self.children), [], [], max(0.0, min(moments) - now))[0]
+        for pipe in ready:
+            self._hear(pipe)
+
+    def _start_each(self, child: _Child) -> None:
+        """Starts a process for each further question of a child, which keeps the one that it is at."""
+        further, child.questions = child.questions[1:], child.questions[:1]
+        for question in further:
+            self.start([question])
+
+    def _deadline(self, child: _Child) -> float:
+        return min(self._end, child.since + child.question.seconds)
+
+    def _give_up(self, pipe: int, now: float) -> None:
+        child = self.children.pop(pipe)
+        self._start_each(child)
+        _abandon(child, pipe, self._hanging)
+        limit = min(self._seconds, child.question.seconds)
+        self.answers.update(_unknown(child.question, f"no answer within {limit:g} s", now - child.since))
+
+    def _hear(self, pipe: int) -> None:
+        """Reads what came.
+
+        It does not wait for the end of the pipe: a process that a check left behind may hold it for ever.
+        """
+        child = self.children[pipe]
+        try:
+            more = os.read(pipe, 1 << 16)
+        except BlockingIOError:
+            return
+        child.said += more
+        while b"\n" in child.said:
+            line, _, rest = bytes(child.said).partition(b"\n")
+            is_answer, child.said = self._take(child, line), bytearray(rest)
+            if not is_answer or not child.questions:
+                self._finish(pipe)
+                return
+        if not more or len(child.said) > LONGEST_ANSWER:
+            self._take(child, bytes(child.said))
+            self._finish(pipe)
+
+    def _take(self, child: _Child, said: bytes) -> bool:
+        """Takes what a child said as the answer of its question; returns whether it is one."""
+        question, now = child.questions.pop(0), time.monotonic()
+        answers, is_answer = answering.parse(question, said)
+        self.answers.update({check: Timed(answer, now - child.since) for check, answer in answers.items()})
+        child.since = now
+        return is_answer
+
+    def _finish(self, pipe: int) -> None:
+        """Ends a child with all that it started and left behind; others get the questions that it has not answered."""
+        child = self.children.pop(pipe)
+        os.close(pipe)
+        answering.end(child.process)
+        os.waitpid(child.process, os.WNOHANG)
+        for question in child.questions:
+            self.start([question])
 
 
 def still_hanging(file: Path, processes: Path = Path("/proc")) -> str | None:
@@ -134,99 +199,8 @@ def _unknown(question: Question, sentence: str, seconds: float) -> dict[str, Tim
     return {check: Timed(Finding(Verdict.UNKNOWN, sentence), seconds) for check in question.checks}
 
 
-def _start(question: Question) -> tuple[int, int]:
-    answers, telling = os.pipe()
-    child = os.fork()
-    if child:
-        os.close(telling)
-        os.set_blocking(answers, False)
-        return answers, child
-    try:
-        os.setsid()
-        _answer_as_child(question, telling)
-    finally:
-        os._exit(0)
-
-
-def _hear(child: _Child, pipe: int) -> bytes | None:
-    """Reads what came; returns the whole answer once it is complete or can't become so.
-
-    It does not wait for the end of the pipe: a process that the check left behind may hold it for ever.
-    """
-    try:
-        more = os.read(pipe, 1 << 16)
-    except BlockingIOError:
-        return None
-    child.said += more
-    if not more or b"\n" in more or len(child.said) > LONGEST_ANSWER:
-        return bytes(child.said)
-    return None
-
-
-def _finish(child: _Child, pipe: int) -> None:
-    os.close(pipe)
-    _kill(child.process)  # also what the check started and left behind
-    os.waitpid(child.process, os.WNOHANG)
-
-
 def _abandon(child: _Child, pipe: int, hanging: Path) -> None:
     os.close(pipe)
     since = time.clock_gettime(time.CLOCK_BOOTTIME)
     (hanging / child.question.name).write_text(f"{child.process} {since:.2f}")
-    _kill(child.process)
-
-
-def _kill(child: int) -> None:
-    try:
-        os.killpg(child, signal.SIGKILL)
-    except ProcessLookupError:  # It has not called setsid yet.
-        os.kill(child, signal.SIGKILL)
-
-
-def _answer_as_child(question: Question, telling: int) -> None:
-    # Slurm waits until no process holds the output of its health check program.
-    nothing = os.open("/dev/null", os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nothing, stream)
-    # Above all the lock, which an abandoned process would hold for ever.
-    os.closerange(3, telling)
-    os.closerange(telling + 1, HIGHEST_FILE)
-    try:
-        answers = question.ask()
-    except Exception as error:  # A check with a defect gives UNKNOWN: never a pass, never a drain.
-        answers = dict.fromkeys(question.checks, Finding(Verdict.UNKNOWN, f"{type(error).__name__}: {error}"))
-    said = json.dumps({check: _as_json(answer) for check, answer in answers.items()}).encode() + b"\n"
-    with os.fdopen(telling, "wb") as pipe:
-        pipe.write(said)
-
-
-def _as_json(answer: Answer) -> list[str | None]:
-    if isinstance(answer, Skipped):
-        return [SKIPPED, answer.why[:LONGEST_EVIDENCE], None]
-    return [answer.verdict, answer.evidence[:LONGEST_EVIDENCE], answer.action]
-
-
-def _parse(question: Question, said: bytes) -> dict[str, Answer]:
-    """Returns an answer for each check of the question, whatever its process said."""
-    try:
-        answers = json.loads(said.partition(b"\n")[0])
-        return {check: _answer(answers.get(check)) for check in question.checks}
-    except (ValueError, AttributeError):
-        why = (
-            f"the check's process said no answer: {said[:80]!r}"
-            if said
-            else "the check's process ended without an answer"
-        )
-        return dict.fromkeys(question.checks, Finding(Verdict.UNKNOWN, why))
-
-
-def _answer(said: object) -> Answer:
-    match said:
-        case [str(verdict), str(evidence), None | str() as action]:
-            try:
-                if verdict == SKIPPED:
-                    return Skipped(evidence)
-                return Finding(Verdict(verdict), evidence, Action(action) if action else None)
-            except ValueError:
-                pass
-    return Finding(Verdict.UNKNOWN, f"the check gave no verdict: {str(said)[:80]}")
+    answering.end(child.process)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
+from collections.abc import Set
 
 from contract import reasons
 
@@ -13,7 +14,7 @@ from contract import reasons
 class SetReplicas:
     """Set the StatefulSet's size, provided that it is still the one that was seen.
 
-    `going` are the nodes that are let go on the ground of what Slurm says of them; none where Slurm can't be seen.
+    `going` are the nodes that leave because Slurm shows them drained and idle; none while Slurm can't be read.
     """
 
     stateful_set: str
@@ -25,7 +26,7 @@ class SetReplicas:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SetOnDelete:
-    """Have Kubernetes leave the update of slurmctld's pod to us."""
+    """Set the update strategy OnDelete, so that the operator, not Kubernetes, replaces slurmctld's pod."""
 
     stateful_set: str
     resource_version: str
@@ -33,7 +34,7 @@ class SetOnDelete:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Drain:
-    """Give the node no new jobs, unless somebody else drained it first; a drain of its own may get another reason."""
+    """Drain the node, unless somebody else drained it first. The node's own drain may get another reason."""
 
     node: str
     reason: str = reasons.SCALE_IN
@@ -55,7 +56,7 @@ class Undrain:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Comment:
-    """Write a note on the Slurm node, unless somebody else's is there; an empty text takes ours away."""
+    """Set the Slurm node's Comment, unless it is somebody else's; an empty text removes ours."""
 
     node: str
     text: str
@@ -72,9 +73,9 @@ class UpdateNode:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RequeueJobs:
-    """The policy's deadline has passed: end the node's jobs, so that those that may are requeued.
+    """End the node's jobs after the policy's deadline; Slurm requeues those that allow it.
 
-    `seconds` is that deadline, which is looked at once more by slurmctld's clock: that set the drain's time.
+    `seconds` is that deadline. Execution compares it once more with slurmctld's clock, which set the drain's time.
     """
 
     node: str
@@ -83,7 +84,7 @@ class RequeueJobs:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeleteRecord:
-    """Delete Slurm's record of a node whose pod is gone; with what somebody else said of it only if that was known."""
+    """Delete Slurm's record of a node whose pod is gone. `anothers`: also if somebody else drained the node."""
 
     node: str
     anothers: bool = False
@@ -127,7 +128,7 @@ class SetEvictable:
 
 
 class Purpose(enum.StrEnum):
-    """The purpose of a pod's deletion, by the name that Events and metrics give it."""
+    """The purpose of a pod's deletion; the value is its name in Events and metrics."""
 
     UPDATE = "RestartPod"
     ANEW = "RestartUnfit"
@@ -156,6 +157,14 @@ NodeAction = Drain | DrainDown | Undrain | Comment | UpdateNode | RequeueJobs | 
 """Changes of Slurm's record of one node."""
 ReservationAction = Reserve | ChangeReservation | EndReservation
 Action = SetReplicas | SetOnDelete | NodeAction | ReservationAction | SetEvictable | DeletePod
+
+
+def is_update_of(nodes: Set[str], action: Action) -> bool:
+    """Return True if an action is a step of the update of one of these nodes, which stay in their node set."""
+    match action:
+        case Drain(node=name, reason=reasons.UPDATE) | RequeueJobs(node=name) | DeletePod(name, purpose=Purpose.UPDATE):
+            return name in nodes
+    return False
 
 
 def kind(action: Action) -> str:

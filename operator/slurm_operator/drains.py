@@ -1,7 +1,7 @@
 """Owners of drains, and the drains that each may replace.
 
-A drain is known by its reason and by who wrote it. Only a drain of the operator's own is ever lifted, and a person's
-word is never written over. Also FAIL, and DOWN with a reason, are somebody's word.
+A drain's reason and author tell its owner. The operator lifts only drains of its own, and never writes over a
+person's. FAIL, and DOWN with a reason, count as a drain of whoever set them.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from contract import names, reasons
 from slurm_operator.state import SlurmNode
 
 _NODES_OWN = frozenset({"root", names.SLURM_USER})
-"""As whom a node's pod speaks; an administrator speaks as himself, and root of the jail is nobody to Slurm."""
+"""Users as whom a node's pod calls Slurm. Administrators call as themselves, and Slurm refuses root of the jail."""
 
 
 class Owner(enum.Enum):
-    """The author and purpose of a drain; the value is how its reason begins."""
+    """The author and purpose of a drain; the value is the beginning of its reason."""
 
     SCALE_IN = reasons.SCALE_IN
     UPDATE = reasons.UPDATE
@@ -37,11 +37,11 @@ _EXACT = {
 _HOLDS = frozenset({Owner.SCALE_IN, Owner.UPDATE, Owner.K8S_NODE, Owner.REPAIR})
 """Drains that the operator wrote, and alone lifts."""
 _REPLACED_BY = {
-    # To ask for one of these is to have seen that the one before has no more cause.
+    # Callers ask for one of these only when the present drain has no cause any more.
     Owner.K8S_NODE: {Owner.NEW, Owner.UNFIT, Owner.SCALE_IN, Owner.UPDATE, Owner.REPAIR},
     Owner.NEW: _HOLDS,
     Owner.REPAIR: {Owner.UNFIT},
-    # Under one for a removal that was taken back there may be a pod that never came up.
+    # A removal that was taken back may leave its drain on a node whose pod never came up.
     Owner.UPDATE: {Owner.NEW, Owner.UNFIT, Owner.SLURM, Owner.REPAIR, Owner.SCALE_IN},
     Owner.SCALE_IN: {Owner.NEW, Owner.UNFIT, Owner.SLURM, Owner.UPDATE, Owner.REPAIR, Owner.K8S_NODE},
 }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
 import httpx
 
 from contract import names, reasons
 from slurm_operator import actions, drains, metrics, report
+from slurm_operator.clients.json_patch import as_seen, escaped
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
@@ -16,7 +17,7 @@ from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets import deletion, preconditions
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.drains import Owner
-from slurm_operator.findings import Finding, shown
+from slurm_operator.findings import Condition, Finding, shown
 from slurm_operator.observe import CUSTOM_API
 from slurm_operator.reasons import Reason
 from slurm_operator.state import SlurmJob, SlurmNode, Unknown
@@ -24,9 +25,9 @@ from slurm_operator.state import SlurmJob, SlurmNode, Unknown
 log = logging.getLogger(__name__)
 
 REFUSED = Reason.ACTION_REFUSED
-"""Reason of a change that was answered with a refusal: it says nothing about other changes."""
+"""Reason of a refused change. Other changes may succeed."""
 CONFLICT = Reason.ACTION_CONFLICT
-"""Reason of a change to what is no longer as this pass saw it: the next pass decides anew."""
+"""Reason of a change whose object has changed since this pass saw it: the next pass decides anew."""
 SIZE_TRIES = 3
 
 _PURPOSES = {
@@ -52,7 +53,7 @@ class Executor:
     """Executes actions in one namespace.
 
     Attributes:
-        report: tells of them by Events and logs.
+        report: writes Events and logs about them.
     """
 
     def __init__(self, api: KubernetesApi, lease: Lease) -> None:
@@ -60,7 +61,7 @@ class Executor:
         self._api = api
         self._lease = lease
 
-    async def attempt(self, body: Object, kind: str, work: Awaitable[str]) -> list[Finding]:
+    async def attempt(self, body: Object, kind: str, work: Awaitable[str | None]) -> list[Finding]:
         """Make one change and return why it failed, for Degraded; the next pass tries again."""
         try:
             done = await work
@@ -78,10 +79,17 @@ class Executor:
             await self.report.event(body, kind, done)
         return []
 
+    async def tell(
+        self, body: Object, conditions: tuple[Condition, ...], fields: dict[str, object], *, all_of_them: bool = False
+    ) -> list[Finding]:
+        """Write a resource's status and return why that failed; see Reporter.write_status."""
+        writing = self.report.write_status(body, conditions, fields, all_of_them=all_of_them)
+        return await self.attempt(body, "WriteStatus", writing)
+
     async def execute(
         self, rest: SlurmRest, body: Object, decided: actions.Action, jobs: tuple[SlurmJob, ...] | Unknown = ()
     ) -> list[Finding]:
-        """Execute an action on what `body` declares, report it, and return the failure; `jobs` are for words."""
+        """Execute an action on what `body` declares, report it, and return the failure; messages name `jobs`."""
         return await self.attempt(body, actions.kind(decided), self.perform(rest, decided, jobs))
 
     async def perform(self, rest: SlurmRest, decided: actions.Action, jobs: tuple[SlurmJob, ...] | Unknown = ()) -> str:
@@ -102,7 +110,7 @@ class Executor:
             case actions.SetEvictable():
                 return await self._set_evictable(rest, decided)
             case actions.SetOnDelete(stateful_set=name):
-                # Not applied: rollingUpdate, which Kubernetes filled in, has to go for it.
+                # A merge, not an apply: it has to remove rollingUpdate, which Kubernetes filled in.
                 strategy = {"type": "OnDelete", "rollingUpdate": None}
                 change = {
                     "metadata": {"resourceVersion": decided.resource_version},
@@ -219,10 +227,18 @@ class Executor:
         Raises:
             KubernetesError: 409 if another pod has the name by now, or the label is gone.
         """
-        label = names.LABEL_EVICTABLE.replace("/", "~1")
-        is_seen = {"op": "test", "path": "/metadata/uid", "value": uid}
+        is_seen = as_seen({"metadata": {"uid": uid}}, "/metadata/uid")
+        without = {"op": "remove", "path": f"/metadata/labels/{escaped(names.LABEL_EVICTABLE)}"}
+        await self._patch("v1", "pods", name, [*is_seen, without])
+
+    async def _patch(self, api: str, plural: str, name: str, operations: Sequence[Object]) -> None:
+        """Carry out a JSON patch.
+
+        Raises:
+            KubernetesError: 409 if one of its tests fails.
+        """
         try:
-            await self._api.patch("v1", "pods", name, [is_seen, {"op": "remove", "path": f"/metadata/labels/{label}"}])
+            await self._api.patch(api, plural, name, operations)
         except KubernetesError as error:
             if error.status != httpx.codes.UNPROCESSABLE_ENTITY:
                 raise
@@ -237,7 +253,7 @@ class Executor:
         self._lease.check()
         if decided.cordon:
             await self._cordon(decided)
-            # Calls that took their time lie between: a person may have come meanwhile.
+            # These calls take time, in which a person may drain the node.
             if not preconditions.pod_may_end(decided, await rest.node(name)):
                 return f"cordoned {decided.cordon}: {decided.why}; pod {name} stays, its node is another's by now"
             self._lease.check()
@@ -251,7 +267,7 @@ class Executor:
     async def _forget(self, rest: SlurmRest, name: str, before: SlurmNode | None) -> None:
         """Delete the record of a node whose pod was told to end.
 
-        It stays if the next slurmd has registered already, or if somebody spoke of the node since: his word is in it.
+        It stays if the next slurmd has registered already, or if the node no longer is idle under the update's drain.
         """
         now = await rest.node(name)
         if before is None or now is None or now.started != before.started:
@@ -267,17 +283,26 @@ class Executor:
             return
         others = [taint for taint in k8s_node["spec"].get("taints", []) if taint["key"] != names.UNFIT_TAINT]
         unfit = {"key": names.UNFIT_TAINT, "value": decided.pod, "effect": "NoSchedule"}
-        version = k8s_node["metadata"]["resourceVersion"]
-        annotations = {names.UNFIT_TAINT: f"{decided.pod}: {decided.why}"}
-        change = {
-            "metadata": {"resourceVersion": version, "annotations": annotations},
-            "spec": {"unschedulable": True, "taints": [*others, unfit]},
-        }
+        noted, where = f"{decided.pod}: {decided.why}", "/metadata/annotations"
+        # A kubelet writes its node's status all the time: another version of the whole says nothing.
+        tests = as_seen(k8s_node, "/metadata/uid", "/spec/taints")
+        annotation: Object = {"op": "add", "path": f"{where}/{escaped(names.UNFIT_TAINT)}", "value": noted}
+        if not k8s_node["metadata"].get("annotations"):
+            tests += as_seen(k8s_node, where)
+            annotation |= {"path": where, "value": {names.UNFIT_TAINT: noted}}
+        change = [
+            {"op": "add", "path": "/spec/unschedulable", "value": True},
+            {"op": "add", "path": "/spec/taints", "value": [*others, unfit]},
+            annotation,
+        ]
         self._lease.check()
-        await self._api.merge("v1", "nodes", decided.cordon, change)
+        await self._patch("v1", "nodes", decided.cordon, [*tests, *change])
 
     async def add_finalizer(self, node_set: Object, rest_url: str) -> str:
-        """Set our finalizer on a NodeSet and note whom to ask about its jobs: its deletion then waits for them."""
+        """Set our finalizer on a NodeSet and note whom to ask about its jobs: its deletion then waits for them.
+
+        The whole object is its precondition: a pass does this before it writes anything else, so conflicts are rare.
+        """
         self._lease.check()
         metadata = node_set["metadata"]
         finalizers = sorted({*metadata.get("finalizers", []), names.FINALIZER})
@@ -287,7 +312,7 @@ class Executor:
         return f"a deletion of {metadata['name']} waits for its jobs from now on"
 
     async def write_size(self, node_set: Object, size: int) -> str:
-        """Write a set's number of nodes into its spec, where nobody has said one: `GET …/scale` needs one."""
+        """Write a set's number of nodes into its spec if it has none: `GET …/scale` needs one."""
         self._lease.check()
         metadata = {"resourceVersion": node_set["metadata"]["resourceVersion"]}
         name = node_set["metadata"]["name"]
@@ -297,8 +322,8 @@ class Executor:
     async def remove_finalizer(self, node_set: Object, decided: deletion.RemoveFinalizer) -> str:
         """Let a NodeSet go, after its StatefulSet.
 
-        Pulumi deletes the StatefulSet with propagation Orphan, for a replacement's sake; that would leave its pods and
-        revisions behind, so it goes here.
+        Pulumi deletes the StatefulSet with propagation Orphan, so that a replacement keeps its pods. That would leave
+        pods and revisions behind, so the operator deletes the StatefulSet here.
         """
         self._lease.check()
         if decided.workload:
@@ -307,7 +332,10 @@ class Executor:
             self._lease.check()
         metadata = node_set["metadata"]
         kept = [finalizer for finalizer in metadata["finalizers"] if finalizer != names.FINALIZER]
-        await self._api.replace(CUSTOM_API, names.NODE_SETS, {**node_set, "metadata": {**metadata, "finalizers": kept}})
+        # All that decided, but not the status, which this pass may have written.
+        seen = as_seen(node_set, "/metadata/uid", "/metadata/annotations", "/metadata/finalizers", "/spec")
+        change = {"op": "replace", "path": "/metadata/finalizers", "value": kept}
+        await self._patch(CUSTOM_API, names.NODE_SETS, metadata["name"], [*seen, change])
         return f"let {metadata['name']} go: {decided.why}"
 
 

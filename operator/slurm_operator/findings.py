@@ -1,4 +1,4 @@
-"""Things to say about a cluster or a node set, and the conditions that they make."""
+"""Findings about a cluster or a node set, and the conditions that follow from them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slurm_operator.reasons import NO_USE_TO_WAIT, Reason
 
 _SHOWN = 5
 UNKNOWN_AUTHOR = "somebody"
-"""For a user whose name slurmrestd does not know; `sinfo -R` in the jail has it."""
+"""Shown in place of a user whose name slurmrestd does not know; `sinfo -R` in the jail has it."""
 MAX_MESSAGE = 1024
 
 
@@ -18,7 +18,7 @@ class Severity(enum.Flag):
     """The consequences of a finding; it may have several."""
 
     INFORMATION = 0
-    """Nothing: it is told to who looks."""
+    """No consequence: the finding only informs."""
     PROGRESSING = enum.auto()
     """Something is under way: Progressing."""
     WRONG = enum.auto()
@@ -31,7 +31,7 @@ class Severity(enum.Flag):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to say, with a reason for programs; `node` is the node that it is about, if there is one."""
+    """One message, with a reason for programs; `node` is the node that it is about, if there is one."""
 
     reason: Reason
     message: str
@@ -55,20 +55,20 @@ def under_way(reason: Reason, message: str) -> Finding:
 
 
 class Findings(list[Finding]):
-    """All that is to be said about a cluster or a node set, the most important first."""
+    """The findings about a cluster or a node set, the most important first."""
 
     def tell(self, reason: Reason, message: str, severity: Severity) -> None:
-        """Say one more thing."""
+        """Add a finding."""
         self.append(Finding(reason, message, severity))
 
     def of(self, severity: Severity) -> list[Finding]:
-        """The findings from which that follows."""
+        """Return the findings with that consequence."""
         return [finding for finding in self if severity in finding.severity]
 
     @property
     def blocking(self) -> list[Finding]:
-        """The findings that say why jobs can't run as declared."""
-        return self.of(Severity.BLOCKING)
+        """The findings that say why jobs can't run as declared, first those that only a person ends."""
+        return sorted(self.of(Severity.BLOCKING), key=lambda finding: finding.reason not in NO_USE_TO_WAIT)
 
     @property
     def unknown(self) -> list[Finding]:
@@ -86,7 +86,7 @@ class Findings(list[Finding]):
         return self.of(Severity.PROGRESSING)
 
     def conditions(self, all_well: str) -> tuple[Condition, ...]:
-        """Conclude; `all_well` is the message when nothing blocks."""
+        """Return the conditions; `all_well` is the message when nothing blocks."""
         if self.blocking:
             available = _condition("Available", "False", self.blocking)
         elif self.unknown:
@@ -108,7 +108,7 @@ class Findings(list[Finding]):
     def _for_kstatus(self, available: Condition, progressing: Condition) -> tuple[Condition, ...]:
         """The same in the words of tools that read kstatus (kubectl, Argo CD, Flux).
 
-        A node that waits a week for its job while all others serve is none of theirs: such a cluster is current.
+        A node that waits a week for its job while all others serve delays no such tool: the cluster counts as current.
         """
         ready = dataclasses.replace(available, type="Ready")
         stalled = [finding for finding in self.blocking if finding.reason in NO_USE_TO_WAIT]
@@ -143,7 +143,7 @@ def lasting(
 
 
 def shown(words: Sequence[str], most: int = 10) -> str:
-    """Return the first of some words, and how many more there are."""
+    """Return the first of some texts, and how many more there are."""
     more = f" and {len(words) - most} more" if len(words) > most else ""
     return ", ".join(words[:most]) + more
 

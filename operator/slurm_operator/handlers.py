@@ -1,4 +1,4 @@
-"""kopf's side: it watches the resources and wakes the passes; what to do is decided from what each pass sees."""
+"""kopf's handlers: they wake the passes when a resource changes. A pass decides from the state that it observes."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def stop(memo: kopf.Memo, **_: Any) -> None:
     memo.stop_health()
 
 
-# Plain event handlers: kopf then adds no finalizer of its own; the only one is that which guards a NodeSet's jobs.
+# With plain event handlers kopf adds no finalizer. A NodeSet's only finalizer is the one that waits for its jobs.
 @kopf.on.event(names.API_GROUP, names.CRD_VERSION, names.SLURM_CLUSTERS)
 @kopf.on.event(names.API_GROUP, names.CRD_VERSION, names.NODE_SETS)
 async def changed(memo: kopf.Memo, **_: Any) -> None:
@@ -120,7 +120,7 @@ async def _keep_lease(lease: Lease, progress: health.Progress, taken: Callable[[
         trouble = said
         if lease.held() != before:
             log.info("lease %s", "taken" if lease.held() else "lost")
-            taken()  # Also when it was lost: nobody reads meanwhile.
+            taken()  # Also after a loss: nobody reads while another operator acts.
         await asyncio.sleep(RENEW_SECONDS if lease.held() else LOOK_SECONDS)
 
 
@@ -140,13 +140,13 @@ async def _keep_passing(
             outcome = "not_leading"
             progress.made()
         except KubernetesError as error:
-            # After a conflict, what this pass saw is no longer so: the next one looks again, and nothing is wrong.
+            # A conflict is no fault: something changed after this pass saw it, and the next pass looks again.
             outcome, said = ("conflict", "") if error.status == 409 else ("kubernetes_error", str(error))
             progress.met(error)
         except TimeoutError:
             outcome, said = "deadline", f"no end within {PASS_DEADLINE_SECONDS:.0f} s"
         except Exception:
-            # A defect of ours must not end the passes, but counts as no progress, so that /readyz tells.
+            # A defect must not end the passes. It counts as no progress, so that /readyz shows it.
             outcome = "defect"
             log.exception("pass failed: subject=%s", subject)
         metrics.PASSES.labels(subject, outcome).observe(time.monotonic() - started)

@@ -22,3 +22,20 @@ OUTDATED_NODES = prometheus.Gauge("pulumi_slurm_outdated_nodes", "Nodes with the
 LEADER = prometheus.Gauge("pulumi_slurm_lease_held", "1 while this process may act")
 REST = prometheus.Histogram("pulumi_slurm_rest_seconds", "Latency of slurmrestd", ["call"])
 REST_ERRORS = prometheus.Counter("pulumi_slurm_rest_errors_total", "Failed calls of slurmrestd", ["call", "error"])
+
+
+def forget_cluster() -> None:
+    """Forget what gauges tell of the cluster: another operator tells it now, or nobody has looked for long.
+
+    Prometheus adds up the pages of all operators, so an old number would count beside the true one.
+    """
+    for gauge in (ALLOCATED_NODES, PENDING_NODES, REPAIRS_HELD, WANTED):
+        gauge.clear()
+    OUTDATED_NODES.set(0)
+
+
+def forget_node_set(name: str) -> None:
+    """Forget what gauges tell of a node set that is gone."""
+    ALLOCATED_NODES.remove(name)
+    REPAIRS_HELD.clear()  # Those of the others come again with the next pass.
+    WANTED.clear()

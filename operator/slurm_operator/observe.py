@@ -1,4 +1,4 @@
-"""Reads a pass's worth of Kubernetes objects and turns them into plain values."""
+"""Reads the Kubernetes objects of a pass as plain values."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import datetime
 import functools
 import json
 import sys
-from collections.abc import Mapping, Set
+from collections.abc import Awaitable, Mapping, Set
 from typing import TypeVar
+
+import httpx
 
 from contract import names, pod_variables, policies
 from contract.pod_variables import NodeKey
@@ -25,6 +27,7 @@ from slurm_operator.state import (
     Facts,
     K8sNode,
     Kubernetes,
+    NodeCondition,
     NodeSet,
     Pod,
     PodCondition,
@@ -32,6 +35,7 @@ from slurm_operator.state import (
     Restart,
     Taint,
     Toleration,
+    Unread,
     UpdatePolicy,
     Window,
     Workload,
@@ -41,13 +45,14 @@ CUSTOM_API = names.API_VERSION
 _A_MONDAY = datetime.date(2024, 1, 1)
 _LOG_LINES = 100
 _Policy = TypeVar("_Policy", UpdatePolicy, ReactionPolicy)
+_T = TypeVar("_T")
 _NOT_STARTING = frozenset(
     {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"}
     | {"CreateContainerError", "RunContainerError", "CrashLoopBackOff"}
 )
 _a_toleration = functools.lru_cache(1000)(Toleration)
 _a_k8s_node = functools.lru_cache(1000)(K8sNode)
-"""Thousands of pods and Kubernetes nodes say the same: they share one record."""
+"""Equal records are one object: thousands of pods and Kubernetes nodes have the same."""
 
 
 async def clusters(reads: Reads) -> list[Object]:
@@ -78,27 +83,42 @@ async def workloads(reads: Reads, cluster: str) -> tuple[dict[str, Workload], di
 
 async def kubernetes(reads: Reads, body: Object) -> tuple[Kubernetes, Mapping[str, Object]]:
     """Read everything in Kubernetes that concerns a SlurmCluster, and the NodeSet resources as they are."""
-    cluster = read_cluster(body)
+    cluster, unread = read_cluster(body), dict[Unread, str]()
     everything, (sets, pods), rest = await asyncio.gather(
-        node_sets(reads), workloads(reads, cluster.name), reads.get("apps/v1", "deployments", cluster.rest)
+        node_sets(reads),
+        workloads(reads, cluster.name),
+        _unless_refused(Unread.REST, unread, reads.get("apps/v1", "deployments", cluster.rest)),
     )
     # After the objects: Pulumi writes the ledger before any of them, so whoever sees a change knows its ledger.
     wanted, active, ledger = await asyncio.gather(
-        files(reads, cluster.desired_config),
-        files(reads, cluster.active_config),
-        reads.get_latest("v1", "secrets", names.LEDGER),
+        _unless_refused(Unread.CONFIGURATION, unread, files(reads, cluster.desired_config)),
+        _unless_refused(Unread.CONFIGURATION, unread, files(reads, cluster.active_config)),
+        _unless_refused(Unread.LEDGER, unread, reads.get_latest("v1", "secrets", names.LEDGER)),
     )
+    shown = Unread.CONFIGURATION not in unread
     seen = Kubernetes(
         cluster=cluster,
         node_sets=tuple(node_set(item) for _, item in sorted(everything.items())),
         workloads=sets,
         rest=None if rest is None else workload(rest),
         pods=pods,
-        desired_config=wanted,
-        active_config=active,
+        desired_config=wanted if shown else None,
+        active_config=active if shown else None,
         ledger_revision=_ledger_revision(ledger),
+        unread=unread,
     )
     return dataclasses.replace(seen, accounting_words=await _accounting_words(reads, seen)), everything
+
+
+async def _unless_refused(part: Unread, unread: dict[Unread, str], reading: Awaitable[_T | None]) -> _T | None:
+    """Return what is read, None if the operator lacks the right to read it: `unread` then has the words."""
+    try:
+        return await reading
+    except KubernetesError as error:
+        if error.status != httpx.codes.FORBIDDEN:
+            raise
+        unread[part] = str(error)
+        return None
 
 
 async def _accounting_words(reads: Reads, seen: Kubernetes) -> str:
@@ -199,11 +219,12 @@ def pod(body: Object) -> Pod:
         k8s_node=body.get("spec", {}).get("nodeName", ""),
         tolerations=tuple(_toleration(item) for item in body.get("spec", {}).get("tolerations", [])),
         evictable=names.LABEL_EVICTABLE in metadata.get("labels", {}),
-        slurm=_slurm_condition(conditions.get(pod_conditions.TYPE)),
+        slurm=_pod_condition(conditions.get(pod_conditions.TYPE)),
+        health=_pod_condition(conditions.get(pod_conditions.HEALTH)),
     )
 
 
-def _slurm_condition(item: Object | None) -> PodCondition | None:
+def _pod_condition(item: Object | None) -> PodCondition | None:
     if item is None:
         return None
     words = item.get("reason", ""), item.get("message", "")
@@ -217,21 +238,26 @@ def _toleration(item: Object) -> Toleration:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class K8sNodeReader:
-    """Reads Kubernetes nodes. Equal readers keep the same labels, and watches tell by that whether they are the same.
+    """Reads Kubernetes nodes. Equal readers keep the same, and watches tell by that whether they are the same.
 
     Attributes:
         labels: keys of the labels that are kept.
+        conditions: types of the conditions that are kept.
     """
 
     labels: frozenset[str] = frozenset()
+    conditions: frozenset[str] = frozenset()
 
     def __call__(self, body: Object) -> K8sNode:
         """Read a Kubernetes node."""
-        return k8s_node(body, self.labels)
+        return k8s_node(body, self.labels, self.conditions)
 
 
-def k8s_node(body: Object, labels: Set[str] = frozenset()) -> K8sNode:
-    """Read a Kubernetes node, with these labels; one that never said whether it is ready is no longer away."""
+def k8s_node(body: Object, labels: Set[str] = frozenset(), kept: Set[str] = frozenset()) -> K8sNode:
+    """Read a Kubernetes node, with these labels and types of conditions.
+
+    One that never said whether it is ready is not away.
+    """
     own = body["metadata"].get("labels", {})
     spec, conditions = body.get("spec", {}), body.get("status", {}).get("conditions", [])
     ready: Object = next((item for item in conditions if item["type"] == "Ready"), {})
@@ -242,6 +268,9 @@ def k8s_node(body: Object, labels: Set[str] = frozenset()) -> K8sNode:
         taints=tuple(taints),
         away_since=datetime.datetime.fromisoformat(ready["lastTransitionTime"]) if away else None,
         labels=tuple((key, own[key]) for key in sorted(labels & own.keys())),
+        conditions=tuple(
+            (item["type"], item["status"], item.get("reason", "")) for item in conditions if item["type"] in kept
+        ),
     )
 
 
@@ -291,7 +320,12 @@ def node_set(body: Object) -> NodeSet:
         scaled_by=tuple(ownership.writers(body, ("f:spec", "f:replicas"))),
         features=tuple(spec["features"]) if "features" in spec else None,
         feature_labels=tuple(spec.get("featureLabels", ())),
+        conditions=tuple(_node_condition(item) for item in spec.get("nodeConditions", ())),
     )
+
+
+def _node_condition(item: Object) -> NodeCondition:
+    return NodeCondition(item["type"], item.get("failsWhen", True), item.get("unknownDrains", False))
 
 
 def _update_policy(spec: Object) -> UpdatePolicy:

@@ -55,7 +55,7 @@ class Reason(enum.StrEnum):
     PODS_WITHOUT_STATEFUL_SET = "PodsWithoutStatefulSet"
     RECORDS_LEFT = "RecordsLeft"
 
-    # Of who says its number.
+    # Of the author of its number of nodes.
     AS_DECLARED = "AsDeclared"
     NOT_DECLARED = "NotDeclared"
     REPLICAS_DIFFER = "ReplicasDiffer"
@@ -98,9 +98,10 @@ class Reason(enum.StrEnum):
     ACTION_FAILED = "ActionFailed"
     ACTION_REFUSED = "ActionRefused"
 
-    # Of what is not seen.
+    # Of state that could not be read.
     JOBS_NOT_LISTED = "JobsNotListed"
     NODES_UNREADABLE = "NodesUnreadable"
+    NOT_READABLE = "NotReadable"
     NOT_ASKED = "NotAsked"
     REST_ANSWER_UNUSABLE = "RestAnswerUnusable"
     REST_UNAUTHORIZED = "RestUnauthorized"
@@ -121,4 +122,4 @@ class Reason(enum.StrEnum):
 NO_USE_TO_WAIT = frozenset(
     {Reason.ANOTHER_CLUSTER_IN_NAMESPACE, Reason.CONFIGURATION_REFUSED, Reason.STATEFUL_SET_SHARED}
 )
-"""Reasons that only a person ends, by another declaration."""
+"""Reasons that end only when a person declares something else."""

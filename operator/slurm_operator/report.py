@@ -12,16 +12,17 @@ from contract import names
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.decide.cluster.status import Counts
-from slurm_operator.decide.nodes.pod_conditions import TYPE, Told
+from slurm_operator.decide.nodes import pod_conditions
+from slurm_operator.decide.nodes.pod_conditions import Told
 from slurm_operator.findings import MAX_MESSAGE, Condition
 from slurm_operator.observe import CUSTOM_API
 from slurm_operator.reasons import Reason
-from slurm_operator.state import Restart
+from slurm_operator.state import PodCondition, Restart
 
 log = logging.getLogger(__name__)
 
 _FOR_TOOLS = frozenset({"Ready", "Reconciling", "Stalled"})
-"""They repeat what the others say, which have Events."""
+"""Conditions without Events of their own: they repeat others, which have Events."""
 
 
 def timestamp(moment: datetime.datetime) -> str:
@@ -54,7 +55,7 @@ def headline(conditions: Iterable[Condition]) -> str:
 
 
 def warns(kind: str, conditions: Mapping[str, Condition]) -> bool:
-    """Return True if a condition tells of a fault.
+    """Return True if a condition reports a fault.
 
     Pulumi shows each Warning about what it waits for. While something is under way, unavailability is no fault: what is
     wrong then stands in Degraded.
@@ -123,17 +124,16 @@ class Reporter:
         update = {"apiVersion": CUSTOM_API, "kind": body["kind"], "metadata": {"name": body["metadata"]["name"]}}
         await self._api.apply(CUSTOM_API, f"{body['kind'].lower()}s", {**update, "status": after}, subresource="status")
 
-    async def write_pod_condition(self, told: Told) -> None:
-        """Write Slurm's state on a pod, unless another has the name by now (KubernetesError 409, or 404).
+    async def write_pod_conditions(self, told: Told) -> None:
+        """Write Slurm's state and the checks' verdict on a pod, unless another has its name by now (409, or 404).
 
-        An apply owns its own condition alone: those of kubelet and others stay.
+        An apply owns its own conditions alone: those of kubelet and others stay. It has both, since one that an apply
+        leaves out is taken away.
         """
-        now_is = told.condition
-        condition = {"type": TYPE, "status": now_is.status, "reason": now_is.reason, "message": now_is.message}
-        condition["lastTransitionTime"] = now_is.since or timestamp(datetime.datetime.now(datetime.UTC))
+        conditions = [_row(pod_conditions.TYPE, told.slurm), _row(pod_conditions.HEALTH, told.health)]
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": told.pod, "uid": told.uid}}
         self._lease.check()
-        await self._api.apply("v1", "pods", {**body, "status": {"conditions": [condition]}}, subresource="status")
+        await self._api.apply("v1", "pods", {**body, "status": {"conditions": conditions}}, subresource="status")
 
     async def standing_event(self, body: Object, subject: str, reason: str, message: str, *, warning: bool) -> None:
         """Write the one Event about a subject, or change it: a Warning that is over would be shown until it expires.
@@ -175,7 +175,7 @@ class Reporter:
             log.warning("event not written: reason=%s error=%s", reason, error)
 
     async def event(self, body: Object, reason: str, note: str) -> None:
-        """Tell about a decision; a failure to tell must not undo or stop it."""
+        """Write an Event about a decision. If that fails, the decision stays."""
         metadata = body["metadata"]
         now = time.time_ns()
         moment = datetime.datetime.fromtimestamp(now / 1e9, datetime.UTC).isoformat(timespec="microseconds")
@@ -196,6 +196,13 @@ class Reporter:
             await self._api.create("events.k8s.io/v1", "events", told)
         except KubernetesError as error:
             log.warning("event not written: reason=%s error=%s", reason, error)
+
+
+def _row(kind: str, condition: PodCondition) -> dict[str, str]:
+    """A condition as a pod has it."""
+    since = condition.since or timestamp(datetime.datetime.now(datetime.UTC))
+    said = {"status": condition.status, "reason": condition.reason, "message": condition.message}
+    return {"type": kind, **said, "lastTransitionTime": since}
 
 
 def _reference(body: Object) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import enum
 from collections.abc import Mapping, Set
 
 from contract import policies
@@ -60,6 +61,7 @@ class SlurmNode:
     allocated_memory: int = 0
     features: frozenset[str] | None = None
     weight: int | None = None
+    extra: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,7 +70,8 @@ class SlurmJob:
 
     `names` are nodes that its user asked for or excluded: it can't do without their records. `ends` is when its time
     limit ends it, None if it has none or does not run. `node_count` is how many nodes it asks for, `waits_for` Slurm's
-    reason why it does not run.
+    reason why it does not run. `limit_minutes` is its time limit, None without one. On each node it
+    needs at least `cpus_per_node` and `memory_per_node` (MiB).
     """
 
     job_id: int
@@ -80,6 +83,11 @@ class SlurmJob:
     ends: datetime.datetime | None = None
     node_count: int = 1
     waits_for: str = ""
+    limit_minutes: int | None = None
+    account: str = ""
+    qos: str = ""
+    cpus_per_node: int = 1
+    memory_per_node: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -111,10 +119,12 @@ class Named:
     """Nodes that a running or waiting job names, or a reservation of now or later.
 
     `awaited` leaves out nodes that only the jobs on them name, or only the operator's own reservation for updates.
+    `jobs` are those that name a node, for words.
     """
 
     by_any: frozenset[str]
     awaited: frozenset[str]
+    jobs: tuple[SlurmJob, ...] = dataclasses.field(default=(), compare=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -141,6 +151,14 @@ class Jobs:
 
     jobs: tuple[SlurmJob, ...]
     complete: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Census:
+    """All jobs that wait or run, each with how many it stands for; `unread` more of them were not looked at yet."""
+
+    jobs: tuple[tuple[SlurmJob, int], ...]
+    unread: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -177,21 +195,35 @@ class Toleration:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class NodeCondition:
+    """A condition of Kubernetes nodes that counts as a check.
+
+    `fails_when` is the status that drains. `unknown_drains`: so does a status that nobody knows.
+    """
+
+    type: str
+    fails_when: bool = True
+    unknown_drains: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class K8sNode:
     """A Kubernetes node; `away_since` is when its kubelet was last heard of to be well, None while it is.
 
-    `labels` are those that node sets make features of.
+    `labels` are those that node sets make features of. `conditions` are type, status and reason of those that count as
+    checks.
     """
 
     cordoned: bool = False
     taints: tuple[Taint, ...] = ()
     away_since: datetime.datetime | None = None
     labels: tuple[tuple[str, str], ...] = ()
+    conditions: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PodCondition:
-    """A worker's pod condition about its Slurm node; `since` is when `status` became so, as Kubernetes writes it."""
+    """A worker's pod condition. `since` is when `status` became so, as Kubernetes writes it."""
 
     status: str
     reason: str
@@ -219,6 +251,7 @@ class Pod:
     tolerations: tuple[Toleration, ...] = ()
     evictable: bool = False
     slurm: PodCondition | None = None
+    health: PodCondition | None = None
 
     @property
     def is_scheduled(self) -> bool:
@@ -305,6 +338,7 @@ class NodeSet:
     number, None if it leaves that to others; `scaled_by` are those others who wrote the number that counts.
     `updating` are nodes that an update had taken and that did not work since, as its status remembers. `features` are
     those of its nodes beside its name, None if administrators give them. Labels of Kubernetes nodes give others.
+    `conditions` of Kubernetes nodes count as checks of its nodes.
     """
 
     name: str
@@ -324,6 +358,7 @@ class NodeSet:
     scaled_by: tuple[str, ...] = ()
     features: tuple[str, ...] | None = None
     feature_labels: tuple[str, ...] = ()
+    conditions: tuple[NodeCondition, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -349,9 +384,20 @@ class Cluster:
     appointed: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
+class Unread(enum.StrEnum):
+    """What a pass can do without where the API server refuses to show it."""
+
+    REST = "slurmrestd's Deployment"
+    CONFIGURATION = "the configuration"
+    LEDGER = "the ledger"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kubernetes:
-    """One pass's state of Kubernetes; `accounting_words` says why slurmdbd is not ready, from its log."""
+    """One pass's state of Kubernetes; `accounting_words` says why slurmdbd is not ready, from its log.
+
+    `unread` has the API server's words about what it refuses to show. The fields of that are None.
+    """
 
     cluster: Cluster
     node_sets: tuple[NodeSet, ...]
@@ -362,6 +408,7 @@ class Kubernetes:
     active_config: Mapping[str, str] | None
     ledger_revision: str | None
     accounting_words: str = ""
+    unread: Mapping[Unread, str] = dataclasses.field(default_factory=dict)
 
 
 Nodes = Mapping[str, SlurmNode]

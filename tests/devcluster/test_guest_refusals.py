@@ -10,15 +10,55 @@ import pytest
 from devcluster.images import images
 from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.machine.progress import StepFailed
-from devcluster.vm import guest, kernel
+from devcluster.vm import guest, kernel, memory
 from devcluster.vm import tests as vm_tests
+
+
+def boot(folder: Path, size: guest.Size | None = None) -> None:
+    guest.run(["true"], folder, directory=folder, environment={}, seconds=1, size=size)
 
 
 def test_a_guest_that_has_no_room_says_where_and_how_much(tmp_path: Path) -> None:
     with pytest.raises(StepFailed, match="the guest takes 1048576 GiB of memory at /dev/shm"):
-        guest.run(
-            ["true"], tmp_path, directory=tmp_path, environment={}, seconds=1, size=guest.Size(memory_mib=1 << 30)
-        )
+        boot(tmp_path, guest.Size(memory_mib=1 << 30))
+
+
+def test_a_guest_on_a_machine_without_the_memory_says_how_much_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal:       16777216 kB\nMemFree:          524288 kB\nMemAvailable:    1048576 kB\n")
+    monkeypatch.setattr(memory, "MEMINFO", meminfo)
+    monkeypatch.setattr(guest, "SHARED_MEMORY", tmp_path)
+    with pytest.raises(
+        StepFailed, match=r"takes 4 GiB of memory of this machine, and 1\.0 are free: end other"
+    ):
+        boot(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("membership", "limited", "name"),
+    [
+        ("5:memory:/box/inner\n4:cpu:/\n0::/\n", "memory/box", "memory.limit_in_bytes"),
+        ("5:cpu,memory:/not/seen/here\n", "memory", "memory.limit_in_bytes"),
+        ("0::/box/inner\n", "box", "memory.max"),
+    ],
+    ids=["version 1", "version 1, in a container", "version 2"],
+)
+def test_a_guest_in_a_control_group_without_the_memory_names_the_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, membership: str, limited: str, name: str
+) -> None:
+    group = tmp_path / limited
+    (group / "inner").mkdir(parents=True)
+    (group / name).write_text(f"{1 << 30}\n")
+    (group / "inner/memory.max").write_text("max\n")
+    (tmp_path / "own").write_text(membership)
+    monkeypatch.setattr(memory, "MEMINFO", Path("/dev/null"))
+    monkeypatch.setattr(memory, "OWN_GROUPS", tmp_path / "own")
+    monkeypatch.setattr(memory, "HIERARCHIES", tmp_path)
+    monkeypatch.setattr(guest, "SHARED_MEMORY", tmp_path)
+    with pytest.raises(StepFailed, match=f"of memory of the control group {group}, and 1.0 are free: raise its limit"):
+        boot(tmp_path, guest.Size(memory_mib=2048))
 
 
 def test_a_guest_whose_disk_has_no_room_says_where_and_how_much(
@@ -26,14 +66,14 @@ def test_a_guest_whose_disk_has_no_room_says_where_and_how_much(
 ) -> None:
     monkeypatch.setattr(guest, "DISK_BYTES", 1 << 60)
     with pytest.raises(StepFailed, match=rf"the guest takes 1073741824 GiB of disk at {tmp_path}, and .* make room"):
-        guest.run(["true"], tmp_path, directory=tmp_path, environment={}, seconds=1)
+        boot(tmp_path)
     assert not list(tmp_path.iterdir()), "nothing was made of it"
 
 
 def test_a_guest_that_cannot_have_its_disk_says_what_mkfs_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guest, "DISK_BYTES", 0)
     with pytest.raises(StepFailed, match=r"no disk for the guest: .*mkfs"):
-        guest.run(["true"], tmp_path, directory=tmp_path, environment={}, seconds=1, size=guest.Size(disk_gib=0))
+        boot(tmp_path, guest.Size(disk_gib=0))
     assert not list(tmp_path.iterdir())
 
 

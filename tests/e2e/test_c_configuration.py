@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 import time
 from pathlib import Path
 
@@ -182,3 +183,33 @@ def test_a_login_node_gets_each_configuration_that_slurmctld_loads(slurm):
     slurm.on_pod("slurm-controller-0", "scontrol reconfigure").ok()
     slurm.wait("a new copy", lambda: "outdated" not in slurm.on_pod("slurm-login-0", f"cat {cached}").ok(), 60)
     assert slurm.sh("sinfo -h -o %P").ok() == "main*"
+
+
+def test_a_preview_tells_what_an_edit_means_for_running_and_waiting_jobs(slurm):
+    runs = slurm.sh("sbatch --parsable -t 600 -o /dev/null --wrap 'sleep 600'").ok()
+    waits = slurm.sh("sbatch --parsable -t 600 --begin=now+1hour -o /dev/null --wrap true").ok()
+    file = slurm.cluster.stack.config_file
+    before = file.read_text()
+    content = yaml.safe_load(before)
+    nodes = [each["name"] for each in content["config"]["pulumi-slurm:nodeSets"]]
+    shorter = {"name": "main", "nodeSets": nodes, "default": True, "maxTime": "5"}
+    content["config"] |= {"pulumi-slurm:checks": {"jobs": True}, "pulumi-slurm:partitions": [shorter]}
+
+    def counted() -> tuple[int, int]:
+        """Jobs with that limit that the operator has counted: running and waiting ones."""
+        partitions = slurm.get("slurmcluster", "dev")["status"].get("jobs", {}).get("partitions", [])
+        main = next((each for each in partitions if each["name"] == "main"), {})
+        found = [main.get(kind, {}).get("limits", {}).get("600", 0) for kind in ("running", "waiting")]
+        return found[0], found[1]
+
+    try:
+        slurm.wait("the job runs", lambda: slurm.sh(f"squeue -h -j {runs} -o %T").stdout.strip() == "RUNNING")
+        slurm.wait("the operator counts both", lambda: all(counted()), 150)
+        file.write_text(yaml.safe_dump(content, sort_keys=False))
+        told = " ".join(slurm.pulumi("preview").ok().split())
+        file.write_text(before)
+        assert re.search(r"partition main: maxTime UNLIMITED → 5; \d+ running jobs? (is|are) longer", told), told
+        assert re.search(r"\d+ waiting jobs? asks? for more, and would not start \(PartitionTimeLimit\)", told), told
+    finally:
+        file.write_text(before)
+        slurm.sh(f"scancel {runs} {waits}").ok()

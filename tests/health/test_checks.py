@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import pytest
 import yaml
 from node_health import catalogue, run
 from node_health.check import Applies, Check, Context, Machine
-from node_health.checks.kernel import clock
+from node_health.checks.kernel import clock, user_namespaces
 from node_health.verdict import Finding, Skipped, Verdict
 from slurm_node.pod import paths as entry_paths
 
@@ -183,3 +184,18 @@ def test_the_fake_has_every_name_of_nvml_that_is_called() -> None:
 
     called = set(re.findall(r"library\.(\w+)", Path(nvml.__file__).read_text()))
     assert [name for name in called if not hasattr(FakeNvml(), name)] == []
+
+
+def test_a_user_namespace_that_worked_counts_for_a_while_and_says_since_when(tmp_path: Path) -> None:
+    check, refuses = CHECKS["user namespaces"], {"/usr/bin/unshare": "#!/bin/sh\necho refused >&2; exit 1\n"}
+    machine = fake_machine.build(tmp_path)
+    assert answer(machine, check)[1] == "an ordinary user can make a user namespace"
+    for path, text in refuses.items():
+        fake_machine.put(tmp_path, path, text)
+    verdict, evidence, _ = answer(machine, check)
+    assert (verdict, " s ago)" in evidence) == ("PASS", True)
+    long_ago = time.time() - user_namespaces.KEPT_SECONDS - 1
+    os.utime(machine.path(user_namespaces.WORKED), (long_ago, long_ago))
+    assert answer(machine, check)[0] == "WARNING"
+    machine.path(user_namespaces.WORKED).unlink()
+    assert answer(machine, check)[0] == "WARNING", "a refusal is not kept"

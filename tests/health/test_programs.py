@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from node_health import node
+from node_health.check import Context
 
 BIN = Path(__file__).resolve().parents[2] / "health/bin"
 
@@ -23,7 +25,7 @@ def _until(happened: Callable[[], bool]) -> None:
 def script(name: str, tmp_path: Path) -> Path:
     """A script that looks into a test's folder instead of the node's own."""
     text = (BIN / name).read_text()
-    for place in ("/run/slurm-node", "/usr/sbin"):
+    for place in ("/run/slurm-node", "/usr/sbin", "/etc/slurm-scripts"):
         text = text.replace(place, str(tmp_path))
     copy = tmp_path / name
     copy.write_text(text)
@@ -95,21 +97,64 @@ def test_jobs_that_end_at_once_share_a_check_that_begins_after_the_last_of_them(
     assert begun.read_text() == "x\nx\n"
 
 
-def test_slurm_waits_for_nothing_that_the_checks_started(tmp_path: Path) -> None:
+def test_the_first_checks_are_those_of_the_start_and_later_ones_are_periodic(tmp_path: Path) -> None:
     check = tmp_path / "node-health"
-    check.write_text("#!/bin/sh\necho $1\n")
+    check.write_text("#!/bin/sh\necho $*\n")
     check.chmod(0o755)
-    ran = subprocess.run([script("node-health-program", tmp_path)], capture_output=True, text=True, check=True)
-    assert ran.stdout == "--record\n"
+    program = script("node-health-program", tmp_path)
+    said = [subprocess.run([program], capture_output=True, text=True, check=True).stdout]
+    (tmp_path / node.RESULTS.name).touch()
+    said.append(subprocess.run([program], capture_output=True, text=True, check=True).stdout)
+    assert said == [f"--record --context {context}\n" for context in (Context.START, Context.PERIODIC)]
 
 
 def test_python_starts_without_a_say_of_the_environment(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("raise SystemExit(7)")
     first = (BIN / "node-health").read_text().splitlines()[0]
-    assert first == "#!/usr/bin/python3 -I"
+    assert first == "#!/usr/bin/python3 -IS"
     ran = subprocess.run(
         [*first.removeprefix("#!").split(), "-c", "print(1)"],
         env={"PYTHONPATH": str(tmp_path), "PYTHONSTARTUP": str(tmp_path / "sitecustomize.py")},
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert ran.stdout == "1\n"
+
+
+def put_site_scripts(tmp_path: Path, kind: str, status: int = 0) -> Path:
+    """Has the site declare scripts of a kind; returned is the file that tells what ran."""
+    ran = tmp_path / "ran"
+    (tmp_path / kind).write_text("scratch 30\n")
+    for name, ends in (("site-scripts", status), ("node-health", 0)):
+        program = tmp_path / name
+        program.write_text(f'#!/bin/sh\necho "{name} $1" >> {ran}\nexit {ends}\n')
+        program.chmod(0o755)
+    return ran
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_the_sites_prologs_come_last_and_one_that_fails_refuses_the_job(tmp_path: Path, status: int) -> None:
+    ran = put_site_scripts(tmp_path, "prolog", status)
+    (tmp_path / "prologs").mkdir()
+    job = {**os.environ, "SLURM_JOB_ID": "7", "SLURM_JOB_SLUID": "s0000000000001"}
+    prolog = script("node-health-prolog", tmp_path)
+    assert subprocess.run([prolog], env=job, check=False).returncode == status
+    assert ran.read_text() == "site-scripts prolog\n"
+    assert (tmp_path / "prologs/7").exists() == (status == 0), "a job that was refused had no prolog"
+    assert not (tmp_path / "prolog-refused").exists(), "the entry would lift the drain"
+    ran.unlink()
+    (tmp_path / "broken").write_text("the jail is not mounted\n")
+    assert subprocess.run([prolog], env=job, stderr=subprocess.DEVNULL, check=False).returncode == 1
+    assert not ran.exists(), "they run where a job may run"
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_the_sites_epilogs_come_last_and_one_that_fails_fails_the_epilog(tmp_path: Path, status: int) -> None:
+    ran = put_site_scripts(tmp_path, "epilog", status)
+    assert subprocess.run([script("node-health-epilog", tmp_path)], check=False).returncode == status
+    assert "site-scripts epilog\n" in ran.read_text()
+
+
+def test_the_sites_health_scripts_run_before_the_checks_which_read_their_result(tmp_path: Path) -> None:
+    ran = put_site_scripts(tmp_path, "healthCheck", status=1)
+    assert subprocess.run([script("node-health-program", tmp_path)], check=False).returncode == 0
+    assert ran.read_text() == "site-scripts healthCheck\nnode-health --record\n"

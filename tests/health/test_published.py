@@ -77,8 +77,10 @@ def test_a_product_without_a_file_or_a_number_is_unknown() -> None:
     assert of_node.of("NVIDIA L4").number("gpu.powerLimit") == 72
     with pytest.raises(of_node.UnknownThresholdError, match="no thresholds for NVIDIA Z"):
         of_node.of("NVIDIA Z").number("gpu.powerLimit")
-    with pytest.raises(of_node.UnknownThresholdError, match=re.escape("no threshold gpu.smClock for NVIDIA B200")):
-        of_node.of("NVIDIA B200").number("gpu.smClock")
+    with pytest.raises(
+        of_node.UnknownThresholdError, match=re.escape("no threshold nvlink.links for NVIDIA H100 PCIe")
+    ):
+        of_node.of("NVIDIA H100 PCIe").number("nvlink.links")
 
 
 def test_a_check_is_one_module() -> None:

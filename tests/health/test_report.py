@@ -9,7 +9,7 @@ from node_health import __main__ as command
 from node_health import node, report
 from node_health.report import Report
 from node_health.verdict import Action, Finding, Result, Verdict
-from slurm_node.conditions.health_watch import HealthWatch
+from slurm_node.conditions.health_watch import FIRST_SECONDS, HealthWatch
 
 PASSED = Result("memory", Finding(Verdict.PASS, "enough"))
 WARNED = Result("cpus", Finding(Verdict.WARNING, "shared"))
@@ -54,11 +54,11 @@ def test_the_entry_forgets_the_results_of_a_container_before_and_reads_new_ones(
     results, unfit = tmp_path / "results", tmp_path / "unfit"
     report.write(report_of(FULL), file=results, unfit=unfit)
     watch = HealthWatch(results, unfit)
-    watch.tick()
+    watch.tick(0)
     assert (watch.causes, watch.warnings) == ({}, None)
     assert not unfit.exists()
     report.write(report_of(FULL, WARNED), file=results, unfit=unfit)
-    watch.tick()
+    watch.tick(1)
     assert watch.causes == {"pulumi-slurm:health space": "/tmp is full", "pulumi-slurm:health cpus": None}
     assert watch.warnings == {"cpus": "shared"}
 
@@ -143,7 +143,30 @@ def test_the_entry_drains_and_notes_by_the_policy(tmp_path: Path) -> None:
     for drains in (False, True):
         watch = HealthWatch(results, tmp_path / "unfit", unknown_drains=drains)
         report.write(report_of(UNKNOWN), drains, results, tmp_path / "unfit")
-        watch.tick()
+        watch.tick(0)
         assert bool(watch.causes) is drains
         assert bool(watch.warnings) is not drains
         assert (tmp_path / "unfit").exists() is drains
+
+
+@pytest.mark.parametrize("drains", [False, True])
+def test_a_node_of_which_no_run_ever_ended_is_not_taken_for_fit(tmp_path: Path, drains: bool) -> None:
+    results, unfit = tmp_path / "results", tmp_path / "unfit"
+    watch = HealthWatch(results, unfit, unknown_drains=drains)
+    for now in (5, 5 + FIRST_SECONDS - 1):
+        watch.tick(now)
+        assert (watch.causes, watch.warnings) == ({}, None)
+    watch.tick(5 + FIRST_SECONDS)
+    told = watch.causes if drains else watch.warnings
+    assert told
+    assert [*told.values()] == ["could not be checked: no run of node-health has ended yet"]
+    report.write(report_of(PASSED), drains, results, unfit)
+    for now in (100, 101):
+        watch.tick(now)
+        assert set(watch.causes.values()) == {None}, "its drain is lifted"
+        assert "pulumi-slurm:health first run" in watch.causes or not drains
+        assert watch.warnings == {}
+
+
+def test_what_could_not_be_looked_at_comes_first_in_the_note() -> None:
+    assert [*report.warnings(report_of(WARNED, UNKNOWN))] == ["kernel log", "cpus"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from node_health import time_box
-from node_health.time_box import Question
+from node_health.answering import Question
 from node_health.verdict import Action, Answer, Finding, Skipped, Verdict
 
 MUTE = Path(__file__).parents[1] / "native/mute_file_system.py"
@@ -241,3 +241,43 @@ def test_a_question_has_a_time_of_its_own(tmp_path: Path) -> None:
     found = time_box.ask([quick, slow], 60, tmp_path)
     assert found["quick"].answer == WELL
     assert found["slow"].answer == Finding(Verdict.UNKNOWN, "no answer within 0.2 s")
+
+
+def processes(questions: list[Question], folder: Path, together: float = 60) -> dict[str, str]:
+    """Asks; returns the evidence of each check, which is the process that answered."""
+    found = time_box.ask(questions, 60, folder, together)
+    return {name: timed.answer.evidence for name, timed in found.items() if isinstance(timed.answer, Finding)}
+
+
+def own_process(name: str, group: str = "") -> Question:
+    return Question((name,), lambda: {name: Finding(Verdict.PASS, str(os.getpid()))}, group=group)
+
+
+def test_questions_of_a_group_share_a_process_and_no_other_does(tmp_path: Path) -> None:
+    asked = [own_process("a"), own_process("b"), own_process("gpu", "drivers"), own_process("c")]
+    found = processes(asked, tmp_path)
+    assert found["a"] == found["b"] == found["c"]
+    assert len({*found.values(), str(os.getpid())}) == 3
+
+
+def test_what_waits_behind_one_that_hangs_is_soon_asked_by_itself(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    hangs = Question(("hangs",), lambda: time.sleep(1000) or {}, seconds=5)  # type: ignore[func-returns-value]
+    found = time_box.ask([own_process("before"), hangs, own_process("b"), own_process("c")], 60, tmp_path, 0.1)
+    taken = {name: timed.answer.evidence for name, timed in found.items() if isinstance(timed.answer, Finding)}
+    assert taken.pop("hangs") == "no answer within 5 s"
+    assert len({*taken.values()}) == 3
+    assert time.monotonic() - begun < 30
+    assert [file.name for file in tmp_path.iterdir()] == ["hangs"], "the one that hangs is remembered, and no other"
+
+
+@pytest.mark.parametrize("text", [b"garbage\n", b'{"next": ["FAIL", "forged", null]}\n', b"half a line"])
+def test_what_follows_a_process_that_said_garbage_or_died_is_asked_by_itself(text: bytes, tmp_path: Path) -> None:
+    bad = Question(("bad",), written(text))
+    found = time_box.ask([own_process("first"), bad, own_process("next")], 60, tmp_path, 60)
+    answers = {name: timed.answer for name, timed in found.items()}
+    assert isinstance(answers["bad"], Finding)
+    assert answers["bad"].verdict is Verdict.UNKNOWN
+    assert isinstance(answers["next"], Finding)
+    assert answers["next"].verdict is Verdict.PASS
+    assert answers["next"].evidence != answers["first"].evidence  # type: ignore[union-attr]

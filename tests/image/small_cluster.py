@@ -21,7 +21,7 @@ from typing import Self
 
 from components.config import parse
 from components.pods.pod_security import LOGIN_CAPABILITIES, WORKER_CAPABILITIES
-from components.slurm import slurm_conf
+from components.slurm import site_scripts, slurm_conf
 from tests.image.networks import ADDRESS, Networks
 from tests.unit.samples import SMALL, changed
 
@@ -65,6 +65,12 @@ mount --bind "$VOLUME" "$POD/mnt/jail"
 mount --bind "$CONFIG" "$POD/etc/slurm"
 for name in hosts hostname resolv.conf; do touch "$POD/etc/$name"; done
 mount --bind "$HOSTS" "$POD/etc/hosts"
+case "$ROLE" in
+    worker)
+        mount --bind "$SCRIPTS/slurm-node-scripts" "$POD/etc/slurm-scripts"
+        mount --bind "$SCRIPTS/slurm-task-scripts" "$POD/etc/slurm-task-scripts";;
+    controller) mount --bind "$SCRIPTS/slurm-controller-scripts" "$POD/etc/slurm-scripts";;
+esac
 mkdir -p "$POD/run/secrets"
 cp -r "$KEYS" "$POD/run/secrets/slurm"
 cp -r "$KEYS" "$POD/run/secrets/ssh"
@@ -137,7 +143,7 @@ class SmallCluster:
         self._networks = Networks()
         self._mounts = {
             "IMAGE": image, "CONFIG": folder / "config", "HOSTS": folder / "hosts",
-            "KEYS": folder / "keys", "STATE": folder / "state",
+            "KEYS": folder / "keys", "STATE": folder / "state", "SCRIPTS": folder / "scripts",
         }  # fmt: skip
         (folder / "volume/roots").mkdir(parents=True)
         (folder / "state").mkdir()
@@ -157,8 +163,15 @@ class SmallCluster:
         raw = changed("slurm", slurm, changed("accounting", {"mode": "off"}, SMALL))
         raw = changed("nodeSets.0", self._node_set, raw)
         (self._folder / "config").mkdir()
-        for name, text in slurm_conf.files(parse(raw)).items():
+        config = parse(raw)
+        for name, text in slurm_conf.files(config).items():
             (self._folder / "config" / name).write_text(text)
+        for place, kinds in site_scripts.PLACES.items():
+            folder = self._folder / "scripts" / place
+            folder.mkdir(parents=True)
+            for name, text in site_scripts.data(config.slurm.scripts, kinds).items():
+                (folder / name).write_text(text)
+                (folder / name).chmod(0o555)
         (self._folder / "hosts").write_text(
             f"127.0.0.1 localhost\n{ADDRESS} slurm-controller {CONTROLLER} {WORKER} {LOGIN}\n"
             f"{SECOND_ADDRESS} {SECOND}\n"

@@ -135,9 +135,11 @@ FULL = {
         "OverTimeLimit": "5",
         "ReqResv": "YES",
         "RootOnly": "YES",
+        "Topology": "plain",
         "TRESBillingWeights": "CPU=1.0,Mem=0.25G",
     },
 }
+TOPOLOGIES = "- topology: all\n  cluster_default: true\n  flat: true\n- topology: plain\n  flat: true\n"
 OTHERS = {"name": "others", "nodeSets": ["cpu"], "defMemPerGpu": "128Mi", "maxMemPerCpu": "1Gi", "defCpuPerGpu": 3}
 PER_NODE = {"name": "whole", "nodeSets": ["cpu"], "defMemPerNode": "256Mi", "exclusive": "NODE", "default": True}
 IN_ACCOUNTING = {"qos", "allowAccounts", "denyAccounts", "allowQos", "denyQos"}
@@ -148,7 +150,7 @@ SHOWN = {
         *("PriorityTier=7", "PriorityJobFactor=8", "OverSubscribe=FORCE:3", "Exclusive=USER", "PreemptMode=REQUEUE"),
         *("GraceTime=90", "DefMemPerCPU=256", "MaxMemPerNode=512", "AllocNodes=slurm-login-0"),
         *("Alternate=others", "LLN=YES", "MaxCPUsPerNode=1", "MaxCPUsPerSocket=1", "OverTimeLimit=5", "ReqResv=YES"),
-        *("RootOnly=YES", "TRESBillingWeights=CPU=1.0,Mem=0.25G"),
+        *("RootOnly=YES", "Topology=plain", "TRESBillingWeights=CPU=1.0,Mem=0.25G"),
     ),
     "others": ("State=UP", "MaxMemPerCPU=1024", "JobDefaults=DefCpuPerGPU=3,DefMemPerGPU=128"),
     "whole": ("DefMemPerNode=256", "Exclusive=NODE", "Default=YES"),
@@ -164,8 +166,10 @@ def test_slurmctld_runs_with_every_key_of_a_partition(new_cluster: NewCluster) -
     with new_cluster() as cluster:
         gpus = changed("nodeSets.0.gpus", {"type": "h100", "perNode": 2}, changed("accounting", {"mode": "off"}, SMALL))
         raw = changed("slurm.options", {"PreemptType": "preempt/partition_prio", "PreemptMode": "REQUEUE"}, gpus)
+        raw = changed("slurm.files", {"topology.yaml": TOPOLOGIES}, raw)
         lines = slurm_conf.slurm_conf(parse(changed("partitions", written, raw))).splitlines()
         more = [line for line in lines if line.startswith(("PartitionName=", "Preempt"))]
+        cluster.append("topology.yaml", TOPOLOGIES)
         cluster.append("slurm.conf", "\n".join(more) + "\n")
         cluster.restart_controller()
         for name, expected in SHOWN.items():

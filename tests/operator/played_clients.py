@@ -50,17 +50,19 @@ class PlayedApi(KubernetesApi):
     async def get(self, api: str, plural: str, name: str) -> Object | None:
         assert (api, plural) == ("v1", "nodes")
         taints = [{"key": key, "effect": "NoSchedule"} for key in self.cluster.hosts[name].taints()]
-        return {"metadata": {"resourceVersion": "1"}, "spec": {"taints": taints}}
+        return {"metadata": {"uid": f"of {name}", "annotations": {"others": "x"}}, "spec": {"taints": taints}}
 
-    async def merge(self, api: str, plural: str, name: str, change: Object) -> Object:
-        assert (api, plural) == ("v1", "nodes")
-        host, keys = self.cluster.hosts[name], {each["key"]: each.get("value", "") for each in change["spec"]["taints"]}
-        assert change["spec"]["unschedulable"]
+    async def _cordon(self, name: str, operations: Sequence[Object]) -> None:
+        tests = {each["path"]: each["value"] for each in operations if each["op"] == "test"}
+        there = await self.get("v1", "nodes", name)
+        assert there and tests == {"/metadata/uid": f"of {name}", "/spec/taints": there["spec"]["taints"]}
+        said = {each["path"]: each["value"] for each in operations if each["op"] == "add"}
+        host, keys = self.cluster.hosts[name], {each["key"]: each.get("value", "") for each in said["/spec/taints"]}
+        assert said["/spec/unschedulable"]
         assert self.cluster.pods[keys[names.UNFIT_TAINT]].k8s_node == name
         assert host.tainted == (MAINTENANCE in keys), "another's taint stays"
         assert not host.tainted or host.cordoned or host.ours, f"{name} was tainted by somebody else"
         host.ours = True
-        return change
 
     async def apply(
         self, api: str, plural: str, body: Object, subresource: str = "", manager: str = names.OPERATOR_FIELD_MANAGER
@@ -77,6 +79,9 @@ class PlayedApi(KubernetesApi):
         return body
 
     async def patch(self, api: str, plural: str, name: str, operations: Sequence[Object]) -> Object:
+        if plural == "nodes":
+            await self._cordon(name, operations)
+            return {}
         test, operation = operations
         assert (plural, operation["op"]) == ("pods", "remove")
         pod = self.cluster.pods[name]
@@ -129,7 +134,8 @@ class PlayedRest(SlurmRest):
         if reason in (reasons.NEW, reasons.SCALE_IN) and record.reason.startswith(reasons.NODE):
             over[reason] = (record.reason,)
         k8s_nodes: tuple[str, ...] = (reasons.NEW, *OUR_REASONS) if reason.startswith(reasons.NODE) else ()
-        k8s_nodes += (UNFIT, BROKEN) if reason.endswith("is cordoned") or " is tainted " in reason else ()
+        leaves = reason.endswith("is cordoned") or " is tainted " in reason or " says " in reason
+        k8s_nodes += (UNFIT, BROKEN) if leaves else ()
         repair = {reasons.REPAIR + each.removeprefix(reasons.PREFIX): each for each in (UNFIT, BROKEN)}
         repaired = record.reason in repair and not reason.startswith(reasons.REPAIR)
         replaced = (*over.get(reason, ()), *k8s_nodes, repair.get(reason))
@@ -149,6 +155,7 @@ class PlayedRest(SlurmRest):
         assert name not in cluster.foreign, f"the drain of {name} is another's"
         assert pod.phase == "up", f"{name} is to serve and its pod is {pod.phase}"
         assert not cluster.lacks(name), f"{name} is to serve and is unfit"
+        assert not cluster.is_failed(name), f"{name} is to serve, and a condition of its host fails or did"
         assert not pod.evictable, f"{name} is to serve and its pod may be evicted"
         cluster.records[name].undrain()
 

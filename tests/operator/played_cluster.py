@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
+from collections.abc import Iterable
 
 from slurm_operator.decide.node_sets import records
 from slurm_operator.decide.nodes.workers import NodeSetState
@@ -13,6 +14,7 @@ from slurm_operator.state import (
     Jobs,
     K8sNode,
     Named,
+    NodeCondition,
     NodeSet,
     Pod,
     RemovalPolicy,
@@ -37,6 +39,7 @@ BROKEN = "pulumi-slurm:jail: it does not start"
 ADMINISTRATOR = "alice"
 TOO_LARGE = "Low RealMemory"
 MAINTENANCE = "maintenance"
+CONDITION = "KernelDeadlock"
 ASKED, ISSUED = "REBOOT_REQUESTED", "REBOOT_ISSUED"
 REMOVAL_REASONS = (reasons.SCALE_IN, f"{reasons.SCALE_IN}{reasons.DEADLINE_PASSED}")
 UPDATE_REASONS = (reasons.UPDATE, f"{reasons.UPDATE}{reasons.DEADLINE_PASSED}")
@@ -126,10 +129,16 @@ class Host:
     away_since: datetime.datetime | None = None
     dead: bool = False
     ours: bool = False
+    says: str = "False"
+    """Status of its condition that counts as a check."""
 
     @property
     def takes_pods(self) -> bool:
         return not (self.cordoned or self.tainted or self.ours or self.away_since)
+
+    @property
+    def is_bad(self) -> bool:
+        return self.sick or not self.takes_pods or self.says != "False"
 
     def taints(self) -> list[str]:
         if not (self.tainted or self.ours):
@@ -137,7 +146,7 @@ class Host:
         return [key for key, there in ((MAINTENANCE, self.tainted), (names.UNFIT_TAINT, self.ours)) if there]
 
     def seen(self) -> K8sNode:
-        return _k8s_node(self.cordoned or self.ours, self.away_since, *self.taints())
+        return _k8s_node(self.cordoned or self.ours, self.away_since, self.says, *self.taints())
 
 
 class PlayedCluster:
@@ -202,8 +211,10 @@ class PlayedCluster:
             elif pod.phase == "starting" and pod.k8s_node and not self.is_away(pod):
                 pod.phase = "up"
                 self._register(name)
-            elif pod.phase == "up" and name in self.records and not self.hosts[pod.k8s_node].dead:
-                if self.records[name].reboot == ISSUED:
+            elif pod.phase == "up" and not self.hosts[pod.k8s_node].dead:
+                if name not in self.records:
+                    self._register(name)
+                elif self.records[name].reboot == ISSUED:
                     continue  # Its slurmd is the one of before.
                 self._return_to_service(name)
             self.look_at_itself(name)
@@ -277,6 +288,17 @@ class PlayedCluster:
         assert not lost, f"slurmctld ends {lost}, whose nodes have no record"
         assert self.reserved.keys() <= self.records.keys(), "a reservation loses a node"
 
+    def slurmctld_forgets(self, nodes: Iterable[str]) -> None:
+        """It starts anew from an older state without those records; their slurmds run on, with the jobs there."""
+        for name in {*nodes} & self.records.keys():
+            del self.records[name]
+            self.foreign.pop(name, None)
+            self.reserved.pop(name, None)
+            self.jobs = [job for job in self.jobs if job.names != name]
+            if self.ours:
+                self.ours = dataclasses.replace(self.ours, nodes=self.ours.nodes - {name})
+        self.slurmctld_starts_anew()
+
     # What others do to them.
 
     def die_with(self, k8s_node: str) -> list[str]:
@@ -303,6 +325,16 @@ class PlayedCluster:
 
     def is_sick(self, name: str) -> bool:
         return bool(self.pods[name].k8s_node) and self.hosts[self.pods[name].k8s_node].sick
+
+    def fails(self, name: str) -> bool:
+        """Return whether a condition of a node's host says a fault."""
+        return bool(self.pods[name].k8s_node) and self.hosts[self.pods[name].k8s_node].says == "True"
+
+    def is_failed(self, name: str) -> bool:
+        """Return whether that is so, or was when nobody knew more, and the node is drained for it."""
+        host, reason = self.pods[name].k8s_node, self.records[name].reason
+        unknown = bool(host) and self.hosts[host].says not in ("True", "False")
+        return self.fails(name) or (unknown and reason.startswith(f"{reasons.NODE}{host} says "))
 
     def lacks(self, name: str) -> str:
         """Return what a node would say of itself; empty if it is well."""
@@ -336,7 +368,7 @@ class PlayedCluster:
     def is_well_but_for_us(self, name: str) -> bool:
         """Return whether neither a person, nor the node's host, nor its repair keeps it from work."""
         pod, record = self.pods.get(name), self.records.get(name)
-        bad = pod is not None and (self.is_sick(name) or self.is_away(pod))
+        bad = pod is not None and (self.is_sick(name) or self.is_away(pod) or self.fails(name))
         # Its drain for its host's sake lasts until it has looked again, and a repair until that is done.
         of_machine = (reasons.NODE, UNFIT, f"{reasons.REPAIR}{UNFIT.removeprefix(reasons.PREFIX)}")
         by_machine = record is not None and record.reason.startswith(of_machine)
@@ -369,16 +401,14 @@ class PlayedCluster:
             reactions=self.reactions,
             restarts=self.restarts,
             updating=self.updating,
+            conditions=(NodeCondition(CONDITION),),
         )
         workload = Workload(
             *("cpu", self.size, self.size, str(self.set_version)),
             revision=str(self.revision),
             facts=Facts(1, self.memory),
         )
-        k8s_nodes = {
-            name: _k8s_node(host.cordoned or host.ours, host.away_since, *host.taints())
-            for name, host in self.hosts.items()
-        }
+        k8s_nodes = {name: host.seen() for name, host in self.hosts.items()}
         return NodeSetState(node_set, workload, pods, self.now, k8s_nodes, reservations=self.reservations())
 
     def listing(self, lost: set[int]) -> dict[str, SlurmNode]:
@@ -459,5 +489,6 @@ class PlayedCluster:
 
 
 @functools.lru_cache(1000)
-def _k8s_node(cordoned: bool, away_since: datetime.datetime | None, *taints: str) -> K8sNode:
-    return K8sNode(cordoned, tuple(Taint(key, "NoSchedule") for key in taints), away_since)
+def _k8s_node(cordoned: bool, away_since: datetime.datetime | None, says: str, *taints: str) -> K8sNode:
+    conditions = ((CONDITION, says, ""),) if says else ()
+    return K8sNode(cordoned, tuple(Taint(key, "NoSchedule") for key in taints), away_since, conditions=conditions)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import selectors
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from slurm_operator import handlers, health
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
+from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.reconcile.cluster import Reconciler
 from slurm_operator.reconcile.drift import DriftReconciler
@@ -99,7 +102,7 @@ class Objects(KubernetesApi):
         return self.there.get((plural, name))
 
     async def pages(self, api: str, plural: str, params: dict[str, str]) -> AsyncIterator[tuple[str, Iterator[Object]]]:
-        yield "1", iter(())
+        yield "1", iter([body for (kind, _), body in self.there.items() if kind == plural])
 
     async def watch(self, api: str, plural: str, params: dict[str, str]) -> AsyncIterator[tuple[str, Object]]:
         await asyncio.Event().wait()
@@ -124,6 +127,11 @@ class Objects(KubernetesApi):
         if subresource == "status":
             self.told.append((self.clock(), name, body["status"]))
         return self._change(plural, name, body)
+
+    async def delete(
+        self, api: str, plural: str, name: str, preconditions: Mapping[str, str], *, orphan: bool = False
+    ) -> bool:
+        return self.there.pop((plural, name), None) is not None
 
     def _change(self, plural: str, name: str, change: Mapping[str, Any]) -> Object:
         there = self.there[plural, name]
@@ -150,8 +158,15 @@ class _NoDrift:
 class SlowWorld:
     """A cluster of one or more node sets whose slurmrestd takes some seconds for each call."""
 
-    def __init__(self, loop: VirtualLoop, sizes: Mapping[str, int], seconds: float = 2.0) -> None:
-        self.api = Objects(loop.time)
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        sizes: Mapping[str, int],
+        seconds: float = 2.0,
+        api: Objects | None = None,
+        lease: Lease | None = None,
+    ) -> None:
+        self.api = api or Objects(loop.time)
         self.slurm = FakeSlurm(b"")
         self.slurm.memory = True
         self.slurm.parameters = []
@@ -169,13 +184,21 @@ class SlowWorld:
         parts |= {"controller": "slurm-controller", "restDeployment": "slurm-rest", "login": "slurm-login"}
         spec = {"revision": "r1", "rest": {"url": URL}, "rehearsal": {"url": URL}, **parts}
         self.api.add(names.SLURM_CLUSTERS, custom("SlurmCluster", "test", spec))
-        drift = cast(DriftReconciler, _NoDrift())
-        self.reconciler = Reconciler(self.api, LeaseFor(1e9), Path("/dev/null"), drift, clock=loop.time)
+        drift, lease = cast(DriftReconciler, _NoDrift()), lease or LeaseFor(1e9)
+        self.reconciler = Reconciler(self.api, lease, Path("/dev/null"), drift, clock=loop.time)
         self.reconciler._rest = SlowRest(self.slurm, seconds)
 
     def scale(self, name: str, replicas: int | None) -> None:
         """Say how many nodes a set is to have, or leave that to others."""
         self.api.there[names.NODE_SETS, name]["spec"]["replicas"] = replicas
+
+    def change_template(self, name: str) -> None:
+        """Give a set a new template, of which no pod is yet; all of its pods run on one Kubernetes node."""
+        self.api.add("nodes", {"metadata": {"name": "machine"}}, spec={})
+        self.api.there["statefulsets", name]["status"]["updateRevision"] = "newer"
+        for (kind, pod), body in self.api.there.items():
+            if kind == "pods" and pod.startswith(f"{name}-"):
+                body["spec"]["nodeName"] = "machine"
 
     def size(self, name: str) -> int:
         """StatefulSet.spec.replicas of a node set."""
@@ -208,3 +231,11 @@ class SlowWorld:
             runs = {"phase": "Running", "conditions": [ready], "containerStatuses": [container]}
             pod = {"metadata": {"name": f"{name}-{ordinal}", "labels": body["metadata"]["labels"]}}
             self.api.add("pods", pod, spec={}, status=runs)
+
+
+async def passes(world: SlowWorld, minutes: float) -> None:
+    """Pass after pass as the operator makes them, each with its deadline, for some minutes of virtual time."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(minutes * 60):
+            await handlers._keep_passing("slurm", world.reconciler.run, asyncio.Event(), health.Progress())
+    await world.reconciler.close()

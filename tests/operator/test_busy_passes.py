@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
-from slurm_operator import execute, handlers, health
+from slurm_operator import execute
 from slurm_operator.clients import dry_run
 from slurm_operator.decide.cluster import config
 from slurm_operator.findings import Finding, lasting
 from slurm_operator.reasons import Reason
 from slurm_operator.reconcile import cluster
 from slurm_operator.reconcile.configuration import Configuration
+from slurm_operator.reconcile.node_sets import UNTOLD_SECONDS
 
 from contract import names
-from tests.operator.slow_world import SlowWorld, VirtualLoop, at_once
+from tests.operator.slow_world import SlowWorld, VirtualLoop, at_once, passes
 
 NODES = 50
 TOLD_WITHIN = 30.0
-
-
-async def passes(world: SlowWorld, minutes: float) -> None:
-    """Pass after pass as the operator makes them, each with its deadline, for some minutes of virtual time."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(minutes * 60):
-            await handlers._keep_passing("slurm", world.reconciler.run, asyncio.Event(), health.Progress())
-    await world.reconciler.close()
 
 
 def played(
@@ -40,6 +32,7 @@ def played(
     jobs: int = 0,
     removed: int = 0,
     refused: Mapping[tuple[str, str], int] | None = None,
+    updated: Sequence[str] = (),
 ) -> SlowWorld:
     """Let the operator pass over node sets that somebody scales.
 
@@ -51,6 +44,7 @@ def played(
         jobs: how many run, on the first node.
         removed: how many partitions the declared configuration has no more.
         refused: by kind and name, with which HTTP status changes of objects are refused.
+        updated: node sets that get a new template.
     """
 
     async def work(loop: VirtualLoop) -> SlowWorld:
@@ -58,6 +52,8 @@ def played(
         world.api.refused |= refused or {}
         for name, replicas in wanted.items():
             world.scale(name, replicas)
+        for name in updated:
+            world.change_template(name)
         world.remove_partitions(removed)
         for _ in range(jobs):
             world.slurm.run_job(next(iter(world.slurm.nodes)))
@@ -134,6 +130,36 @@ def test_a_conflict_over_one_node_set_holds_up_no_other() -> None:
 def test_a_refused_node_set_keeps_no_other_from_the_size_that_autoscalers_read() -> None:
     world = played({"a": 1, "b": 1}, {"a": None, "b": None}, 1, seconds=0.1, refused={(names.NODE_SETS, "a"): 403})
     assert world.api.there[names.NODE_SETS, "b"]["spec"]["replicas"] == 1
+
+
+@pytest.mark.parametrize("answer", [403, 500, 0])
+def test_a_node_set_whose_status_is_refused_holds_up_no_node_set(answer: int) -> None:
+    unwritten = {(names.NODE_SETS, "a"): answer}
+    world = played({"a": 1, "b": 1}, {"a": 2, "b": 2}, 1, seconds=0.1, refused=unwritten)
+    assert (world.size("a"), world.size("b")) == (2, 2)
+    degraded = world.api.there[names.SLURM_CLUSTERS, "test"]["status"]["conditions"][2]
+    assert "WriteStatus: a is refused" in degraded["message"]
+
+
+def test_a_status_without_an_answer_costs_a_deadline_now_and_then() -> None:
+    world = played({"a": 1, "b": 1}, {"a": 2, "b": 2}, 2, seconds=0.1, refused={(names.NODE_SETS, "a"): 0})
+    tries = [moment for moment, name, _ in world.api.told if name == "a"]
+    assert len(tries) > 1
+    assert min(later - earlier for earlier, later in itertools.pairwise(tries)) >= UNTOLD_SECONDS
+
+
+def test_a_cluster_whose_status_is_refused_grows_and_is_no_success(caplog: pytest.LogCaptureFixture) -> None:
+    unwritten = {(names.SLURM_CLUSTERS, "test"): 403}
+    world = played({"a": 1}, {"a": 2}, 1, seconds=0.1, refused=unwritten)
+    assert world.size("a") == 2
+    assert "pass ended: subject=slurm outcome=kubernetes_error error=test is refused" in caplog.text
+
+
+def test_an_update_takes_no_node_that_its_status_cannot_remember() -> None:
+    unwritten = {(names.NODE_SETS, "a"): 403}
+    sizes = {"a": 1, "b": 1}
+    world = played(sizes, sizes, 1, seconds=0.1, refused=unwritten, updated=["a", "b"])
+    assert (drained(world, "a"), drained(world, "b")) == (0, 1), "its slots would be forgotten"
 
 
 def test_a_conflict_is_told_when_it_lasts() -> None:

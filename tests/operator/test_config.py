@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from typing import Any
 
@@ -84,11 +85,12 @@ def test_words_about_an_accepted_configuration_are_kept() -> None:
 
 
 def test_a_partition_with_jobs_is_not_removed_and_takes_no_more() -> None:
-    held = promotion(ONE, TWO, jobs=[job(7, "Side"), job(8, "main")])
+    runs = dataclasses.replace(job(7, "Side"), ends=NOW)
+    held = promotion(ONE, TWO, jobs=[runs, job(8, "main"), job(9, "third", "PENDING")])
     assert isinstance(held, Finding)
     assert held.reason == HELD
     assert "partition Side" in held.message
-    assert "jobs 7:" in held.message
+    assert "kill its jobs 7 (ends by 2026-01-01 00:00 UTC), 9 (waits):" in held.message
     assert config.closing(ONE, TWO, held, WITH_TWO, frozenset()) == LOST
 
 
@@ -137,7 +139,7 @@ def test_a_key_that_costs_jobs_waits_until_there_is_none() -> None:
     assert isinstance(held, Finding)
     assert held.reason == HELD
     assert held.message.startswith("switchtype changes: slurmctld may forget all jobs.")
-    assert held.message.endswith("there are 7, 8")
+    assert held.message.endswith(": jobs 7 (no known end), 8 (waits)")
     assert is_held(promotion(other, TWO, jobs=BLIND))
     assert promotion(other, TWO, jobs=[job(7, "main", "COMPLETED")]) == Promote(other)
     assert config.jobs_needed(other, TWO, frozenset())

@@ -9,7 +9,7 @@ import pytest
 from slurm_operator.actions import DeletePod, Purpose, SetOnDelete
 from slurm_operator.decide.cluster import config, daemons, status
 from slurm_operator.findings import Findings
-from slurm_operator.state import Kubernetes, Pod, Running, Unknown
+from slurm_operator.state import Kubernetes, Pod, Running, Unknown, Unread
 
 from components.config.values import slurm_options
 from contract.slurm_options import WORKER_START
@@ -97,6 +97,12 @@ def test_until_slurmctld_has_moved_the_cluster_is_not_as_declared_and_no_worker_
 def test_workers_wait_for_the_end_of_an_up() -> None:
     assert daemons.holds_workers(cluster(), RUNNING) == ""
     assert daemons.holds_workers(cluster(ledger_revision="r2"), RUNNING)
+
+
+@pytest.mark.parametrize("part", [Unread.LEDGER, Unread.CONFIGURATION])
+def test_no_worker_moves_while_nobody_knows_what_is_declared(part: Unread) -> None:
+    seen = cluster(unread={part: "forbidden"}, desired_config=None, active_config=None)
+    assert daemons.holds_workers(seen, RUNNING) == f"{part} can't be read"
 
 
 @pytest.mark.parametrize("name", ["slurm-accounting", "slurm-controller"])

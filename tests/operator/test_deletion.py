@@ -20,6 +20,7 @@ from tests.operator.world import World, custom, operator, until
 
 GOING = NodeSet("cpu", "test", "cpu", 0, finalizer_url="http://slurm-rest:6820", deleting=True)
 BLIND = Unknown("RestUnreachable", "no answer in time")
+ASKS = dataclasses.replace(job(7, "PENDING"), names=frozenset({"cpu-0"}))
 
 
 def judge(
@@ -51,7 +52,8 @@ def judge(
         ("DeletionHeld", "force-delete=true", {"nodes": BLIND, "cluster_stays": False}),
         ("PodsEnding", "cpu-0", {"size": 0}),
         ("PodsWithoutStatefulSet", "cpu-0", {"size": 0, "exists": False}),
-        ("RecordsLeft", "cpu-0", {"size": 0, "pods": []}),
+        ("RecordsLeft", "records of cpu-0, which stay", {"size": 0, "pods": []}),
+        ("RecordsLeft", "names their nodes: job 7 (waits)", {"size": 0, "pods": [], "jobs": [ASKS]}),
         ("DeletionHeld", "records", {"size": 0, "pods": [], "nodes": BLIND}),
     ],
 )

@@ -19,7 +19,7 @@ from contract import names
 from devcluster.apiserver.control_plane import free_ports
 from tests.operator import fake_dry_run, fake_slurmrestd
 from tests.operator.fake_workloads import FakeWorkloads
-from tests.operator.world import KEY, Admin, World, kubeconfig_of_role, operator, until
+from tests.operator.world import KEY, Admin, World, kubeconfig_of_role, operator, passes, until
 
 pytestmark = pytest.mark.apiserver
 
@@ -33,6 +33,8 @@ REST = ("deployments", "slurm-rest")
 POLICY = ("networkpolicies", "slurm-default")
 LONG_AGO = "2020-01-01T00:00:00Z"
 SECRET_VALUE = base64.b64encode(b"hunter2-of-the-payload").decode()
+MOUNT = {"name": "data", "mountPath": "/data"}
+EVIL: Body = {"name": "evil", "emptyDir": {}}
 
 
 def declared(api: str, kind: str, name: str, **content: Any) -> Body:
@@ -50,7 +52,8 @@ def pod_template(*containers: Body, **fields: Any) -> Body:
 
 def workload(kind: str, name: str, component: str, **spec: Any) -> Body:
     labels = {names.LABEL_NAME: "slurm", names.LABEL_INSTANCE: "test", names.LABEL_COMPONENT: component, "set": name}
-    pod = {"containers": [container(env=[{"name": "A", "value": "1"}], resources={"limits": {"cpu": "0.5"}})]}
+    own = container(env=[{"name": "A", "value": "1"}], resources={"limits": {"cpu": "0.5"}}, volumeMounts=[MOUNT])
+    pod = {"containers": [own], "volumes": [{"name": "data", "emptyDir": {}}]}
     spec |= {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}}
     return {**declared("apps/v1", kind, name, spec=spec), "metadata": {"name": name, "labels": labels}}
 
@@ -180,6 +183,12 @@ def test_what_is_as_declared_is_left_alone(world: World) -> None:
         (*REST, pod_template(hostNetwork=True), "spec.template.spec.hostNetwork (by kubectl-edit)"),
         (*REST, pod_template(container(image="other")), "containers[name=slurm].image (by kubectl-edit)"),
         (*REST, pod_template(container(), {"name": "evil", "image": "x"}), "containers[name=evil] (by kubectl-edit)"),
+        (*REST, pod_template(volumes=[EVIL]), "spec.template.spec.volumes[name=evil] (by kubectl-edit)"),
+        (
+            *REST,
+            pod_template(container(volumeMounts=[{**MOUNT, "name": "evil"}]), volumes=[EVIL]),
+            "containers[name=slurm].volumeMounts[mountPath=/data].name (by kubectl-edit)",
+        ),
     ],
 )
 def test_an_edit_is_undone_and_told(world: World, plural: str, name: str, change: Body, told: str) -> None:
@@ -233,6 +242,21 @@ def test_a_worker_set_comes_again_with_the_size_of_its_pods(world: World) -> Non
     assert world.size() == 2
     assert {"cpu-0", "cpu-1"} <= set(world.names("pods"))
     assert world.slurm.killed == []
+
+
+def test_a_persons_drain_outlives_the_heal_of_its_node_set(world: World) -> None:
+    said = ("state", "reason", "reason_set_by_user", "reason_changed_at")
+    world.slurm.drain("cpu-1", "bad-fan", "alice")
+    before = {key: world.slurm.nodes["cpu-1"][key] for key in said}
+    changes, uid = len(world.slurm.changes()), world.uid("statefulsets", "cpu")
+    try:
+        world.admin.call("DELETE", world.path("statefulsets", "cpu"), {"propagationPolicy": "Background"})
+        until(lambda: world.uid("statefulsets", "cpu") not in ("", uid), "the set is there again, around its pods")
+        passes(world, 2)
+        assert {key: world.slurm.nodes["cpu-1"][key] for key in said} == before
+        assert ("POST", "/node/cpu-1") not in world.slurm.changes()[changes:]
+    finally:
+        world.slurm.undrain("cpu-1")
 
 
 def test_what_cannot_be_changed_back_is_made_anew(world: World) -> None:

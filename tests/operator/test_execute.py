@@ -237,12 +237,16 @@ class Cordoning(KubernetesApi):
         self.done: list[str] = []
 
     async def get(self, api: str, plural: str, name: str) -> Any:
-        return {"metadata": {"resourceVersion": "1"}, "spec": {}}
+        return {"metadata": {"uid": "1"}, "spec": {}}
 
-    async def merge(self, api: str, plural: str, name: str, change: Any) -> Any:
+    async def patch(self, api: str, plural: str, name: str, operations: Any) -> Any:
+        assert operations[:2] == [
+            {"op": "test", "path": "/metadata/uid", "value": "1"},
+            {"op": "test", "path": "/spec/taints", "value": None},
+        ]
         self.done.append(f"cordoned {name}")
         self.then()
-        return change
+        return {}
 
     async def delete(
         self, api: str, plural: str, name: str, preconditions: Mapping[str, str], *, orphan: bool = False

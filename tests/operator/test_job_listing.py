@@ -61,11 +61,11 @@ class Waiting(PlayedRest):
 
     def __init__(self, *jobs: SlurmJob, states: dict[str, str] | None = None) -> None:
         super().__init__(states or {str(job.job_id): "PENDING" for job in jobs})
-        self.jobs = {str(job.job_id): job for job in jobs}
+        self.records: dict[str, list[SlurmJob]] = {str(job.job_id): [job] for job in jobs}
 
     async def job(self, number: str) -> Sequence[SlurmJob]:
         self.asked.append(number)
-        return [self.jobs[number]]
+        return self.records[number]
 
 
 def waiting(number: int, nodes: int = 1, reason: str = "Resources", partitions: str = "main") -> SlurmJob:
@@ -90,6 +90,10 @@ def test_a_job_that_more_nodes_would_not_start_asks_for_none(reason: str) -> Non
 def test_each_waiting_task_of_an_array_asks_for_its_nodes() -> None:
     rest = Waiting(waiting(7, 2), states={"7_1": "RUNNING", "7_2": "PENDING", "7_3": "PENDING", "7_4": "COMPLETED"})
     assert pending(rest) == {"main": 4}
+    shared, own = waiting(7), waiting(9)
+    rest = Waiting(shared, states={f"7_{task}": "PENDING" for task in range(5)})
+    rest.records["7"] = [shared, own]
+    assert pending(rest) == {"main": 5}, "one was requeued, and has a record of its own"
 
 
 def test_of_very_many_waiting_jobs_some_tell_for_all_and_of_a_deep_queue_nobody_tells() -> None:
@@ -186,7 +190,10 @@ def test_what_waits_or_runs_tells_which_nodes_it_names_and_is_asked_once_an_hour
     clock, rest = Clock(), PlayedRest({"7": "PENDING", "8": "RUNNING", "9": "COMPLETED"})
     rest.names = {"7": "cpu-1", "8": "cpu-0", "9": "cpu-5"}
     listing = job_listing.JobListing(clock)
-    assert named(rest, listing) == Named(frozenset({"cpu-0", "cpu-1", "cpu-9"}), frozenset({"cpu-1", "cpu-9"}))
+    known = named(rest, listing)
+    assert known
+    assert known == Named(frozenset({"cpu-0", "cpu-1", "cpu-9"}), frozenset({"cpu-1", "cpu-9"}))
+    assert sorted(job.job_id for job in known.jobs) == [7, 8]
     assert looked_at(rest) == {"7", "8"}
     rest.states |= {"10": "PENDING"}
     rest.names["10"] = "cpu-2"

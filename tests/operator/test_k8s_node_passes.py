@@ -9,14 +9,15 @@ from typing import Any, cast
 
 import pytest
 from slurm_operator import actions, execute
-from slurm_operator.clients.kubernetes import KubernetesApi
+from slurm_operator.clients.kubernetes import KubernetesApi, Object
 from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.decide.node_sets.deletion import RemoveFinalizer
 from slurm_operator.reasons import Reason
 
 from components.control import operator as program
 from contract import names
 from tests.operator.played_clients import LeaseFor
-from tests.operator.world import World, until
+from tests.operator.world import STRATEGIC, World, custom, until
 
 pytestmark = pytest.mark.apiserver
 NODES = "/api/v1/nodes"
@@ -56,6 +57,14 @@ class K8sNodes:
     def status(self, pod: str, ready: str, since: str = "2020-01-01T00:00:00Z") -> None:
         condition = {"type": "Ready", "status": ready, "lastTransitionTime": since, "lastHeartbeatTime": since}
         self.change(pod, {"status": {"conditions": [{**condition, "reason": "Test", "message": ""}]}}, "/status")
+
+    def condition(self, pod: str, kind: str, status: str, why: str) -> None:
+        """Another program writes a condition of the Kubernetes node of a pod, beside kubelet's."""
+        since = "2020-01-01T00:00:00Z"
+        well = {"type": "Ready", "status": "True", "lastTransitionTime": since, "lastHeartbeatTime": since}
+        told = {**well, "type": kind, "status": status, "reason": why, "message": ""}
+        rows = [{**well, "reason": "Test", "message": ""}, told]
+        self.change(pod, {"status": {"conditions": rows}}, "/status")
 
     def evict(self, pod: str) -> None:
         """Evict a pod as `kubectl drain` does, without a kubelet that would end it."""
@@ -187,6 +196,24 @@ def test_a_dry_run_tells_and_many_machines_that_are_away_at_once_open_the_breake
     assert reason(world, "cpu-0") == ""
 
 
+def test_a_condition_of_another_program_drains_and_lifts_and_unknown_keeps_the_drain(k8s_nodes: K8sNodes) -> None:
+    world, name = k8s_nodes.world, k8s_nodes.names["cpu-1"]
+    world.patch("nodesets", "cpu", {"spec": {"nodeConditions": [{"type": "KernelDeadlock"}]}})
+    note = f"pulumi-slurm:node {name} says no KernelDeadlock"
+    until(lambda: world.slurm.nodes["cpu-1"]["comment"] == note, "nobody has written it")
+    k8s_nodes.condition("cpu-1", "KernelDeadlock", "True", "DockerHung")
+    fails = f"pulumi-slurm:node {name} says KernelDeadlock=True (DockerHung)"
+    until(lambda: reason(world, "cpu-1") == fails, "the drain")
+    k8s_nodes.condition("cpu-1", "KernelDeadlock", "Unknown", "NoContact")
+    note = f"pulumi-slurm:node {name} says KernelDeadlock=Unknown"
+    until(lambda: world.slurm.nodes["cpu-1"]["comment"] == note, "the note")
+    assert reason(world, "cpu-1") == fails
+    k8s_nodes.condition("cpu-1", "KernelDeadlock", "False", "KernelHasNoDeadlock")
+    until(lambda: reason(world, "cpu-1") == "", "the drain is lifted")
+    until(lambda: world.slurm.nodes["cpu-1"]["comment"] == "", "the note is gone")
+    assert reason(world, "cpu-0") == ""
+
+
 def test_a_machine_that_stays_away_is_left_when_its_job_has_ended_and_marked_with_the_cause(
     k8s_nodes: K8sNodes,
 ) -> None:
@@ -250,3 +277,49 @@ def test_only_the_pod_that_was_seen_is_protected_from_eviction_again(cluster: Wo
     assert asyncio.run(protect(pod["metadata"]["uid"])) == []
     assert not cluster.get("pods", "cpu-0")["metadata"].get("labels")
     assert asyncio.run(protect(pod["metadata"]["uid"])) == [execute.CONFLICT], "somebody was faster"
+
+
+def test_a_node_set_goes_though_its_status_has_changed_and_stays_if_somebody_spoke_of_it(cluster: World) -> None:
+    body = custom("NodeSet", "cpu", {"cluster": "test", "statefulSet": "cpu"})
+    cluster.create("nodesets", {**body, "metadata": {"name": "cpu", "finalizers": [names.FINALIZER]}})
+    cluster.delete("nodesets", "cpu")
+
+    async def let_go(seen: Object) -> list[Reason]:
+        api = KubernetesApi(lambda: cluster.admin.access, cluster.namespace)
+        acting = execute.Executor(api, LeaseFor(9))
+        try:
+            going = acting.remove_finalizer(seen, RemoveFinalizer(None, "its jobs have ended"))
+            return [each.reason for each in await acting.attempt(seen, "Release", going)]
+        finally:
+            await api.close()
+
+    seen = cluster.get("nodesets", "cpu")
+    cluster.patch("nodesets", "cpu", {"metadata": {"annotations": {names.ANNOTATION_FORCE: "false"}}})
+    assert asyncio.run(let_go(seen)) == [execute.CONFLICT]
+    seen = cluster.get("nodesets", "cpu")
+    cluster.patch("nodesets", "cpu", {"status": {"message": "none of its nodes has a job"}}, "status")
+    assert asyncio.run(let_go(seen)) == []
+    assert "cpu" not in cluster.names("nodesets")
+
+
+@pytest.mark.parametrize("taints", [None, [{"key": "others", "value": "x", "effect": "NoExecute"}]])
+def test_a_kubernetes_node_is_cordoned_beside_what_others_say_of_it(cluster: World, taints: list[Any] | None) -> None:
+    name, admin = f"machine-of-{cluster.namespace}", cluster.admin
+    admin.call("POST", NODES, {"metadata": {"name": name}})
+    admin.call("PATCH", f"{NODES}/{name}", {"spec": {"taints": taints}}, headers=STRATEGIC)
+
+    async def cordon() -> None:
+        api = KubernetesApi(lambda: admin.access, cluster.namespace)
+        try:
+            decided = actions.DeletePod("cpu-0", "7", actions.Purpose.ELSEWHERE, "3 of 4 GPUs answer", cordon=name)
+            await execute.Executor(api, LeaseFor(9))._cordon(decided)
+        finally:
+            await api.close()
+
+    asyncio.run(cordon())
+    there = admin.call("GET", f"{NODES}/{name}")
+    admin.call("DELETE", f"{NODES}/{name}")
+    assert there["spec"]["unschedulable"] is True
+    added = [each for each in there["spec"]["taints"] if not each["key"].startswith("node.kubernetes.io/")]
+    assert added == [*(taints or []), {"key": names.UNFIT_TAINT, "value": "cpu-0", "effect": "NoSchedule"}]
+    assert there["metadata"]["annotations"] == {names.UNFIT_TAINT: "cpu-0: 3 of 4 GPUs answer"}

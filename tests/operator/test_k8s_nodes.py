@@ -10,6 +10,7 @@ import pytest
 from slurm_operator import observe
 from slurm_operator.actions import Action, Comment, Drain, SetEvictable, Undrain
 from slurm_operator.decide.node_sets import k8s_nodes, undrain
+from slurm_operator.decide.node_sets import node_set as whole
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Severity
 from slurm_operator.state import FullListing, K8sNode, Pod, Restart, SlurmJob, SlurmNode, Taint, Toleration
@@ -102,6 +103,22 @@ def test_a_machine_that_is_to_be_emptied_gets_no_new_jobs(size: NodeSetState, ex
 def test_a_taint_that_the_pod_tolerates_says_nothing(toleration: Toleration, counts: bool) -> None:
     size = state(tainted("gpu", value="yes"), tolerations=(toleration,))
     assert bool(decide(size, node("cpu-1"))) is counts
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        (changed(state(), replicas=1), [Drain("cpu-1", "pulumi-slurm:scale-in")]),
+        (state(revision="before"), drain("k8s-1 is cordoned")),
+    ],
+    ids=["leaves", "is to be updated"],
+)
+def test_a_node_of_a_cordoned_machine_is_drained_once_whatever_else_is_to_become_of_it(
+    size: NodeSetState, expected: list[object]
+) -> None:
+    decision = whole.decide(size.seen({name: node(name) for name in size.pods}))
+    assert [each for each in decision.actions if isinstance(each, Drain) and each.node == "cpu-1"] == expected
+    assert decision.updating == frozenset(), "no slot of the update is taken"
 
 
 @pytest.mark.parametrize(

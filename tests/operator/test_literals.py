@@ -7,7 +7,7 @@ from typing import Any
 
 from slurm_operator import observe, state
 from slurm_operator.clients import slurmrestd_answers
-from slurm_operator.state import Facts
+from slurm_operator.state import Facts, NodeCondition
 
 from components import slurm_cluster
 from components.config import parse
@@ -23,6 +23,8 @@ REPOSITORY = Path(__file__).parents[2]
 POLICIES: dict[str, type[Policy]] = {"removal": Removal, "update": Update, "reactions": Reactions}
 OTHER = {"jobs": "force", "window": {"start": "Sun 03:00", "durationSeconds": 3600}}
 """Values that are no default, where a number is none at all."""
+WANTED = (("KernelDeadlock", True), ("GpuReady", False))
+"""Conditions of Kubernetes nodes: type, and the status that is a fault."""
 
 
 def test_reasons_stay_what_earlier_releases_wrote() -> None:
@@ -84,6 +86,18 @@ def test_the_operator_reads_the_features_of_a_node_set() -> None:
     read = observe.node_set(slurm_cluster.node_set_resource(config, config.node_sets[0]))
     assert (read.features, read.feature_labels) == (("avx512",), ("zone",))
     assert observed().features is None
+
+
+def test_the_operator_reads_the_conditions_that_count_as_checks_of_a_node_set() -> None:
+    listed = [{"type": kind, "failsWhen": fails_when} for kind, fails_when in WANTED]
+    listed += [{"type": "Else", "nodeSets": ["gpu"]}]
+    raw = changed("health.nodeConditions", listed, changed("health.checks.unknown", "drain"))
+    raw = changed("nodeSets", [*raw["nodeSets"], {**raw["nodeSets"][0], "name": "gpu"}], raw)
+    config = parse(raw)
+    read = observe.node_set(slurm_cluster.node_set_resource(config, config.node_sets[0]))
+    strict = (NodeCondition(kind, fails_when, unknown_drains=True) for kind, fails_when in WANTED)
+    assert read.conditions == tuple(strict)
+    assert observed().conditions == ()
 
 
 def pins(path: Path) -> set[str]:

@@ -1,7 +1,8 @@
 """A random walk through everything that changes nodes, with the operator's own decisions and actions.
 
 Users edit numbers and templates, and jobs come and go. Administrators drain nodes. Kubernetes nodes fail, are cordoned
-or tainted, or vanish. Listings are incomplete, reconciles die between two actions, pods start late, and the clock runs.
+or tainted, vanish, or have a condition that tells of a fault. slurmctld forgets nodes whose jobs run on. Listings are
+incomplete, reconciles die between two actions, pods start late, and the clock runs.
 
 These promises hold all the time:
 
@@ -144,6 +145,10 @@ class Model(stateful.RuleBasedStateMachine):
     def slurmctld_starts_anew(self) -> None:
         self.cluster.slurmctld_starts_anew()
 
+    @stateful.rule(ordinals=st.sets(ORDINALS, min_size=1, max_size=3))
+    def slurmctld_forgets_nodes(self, ordinals: set[int]) -> None:
+        self.cluster.slurmctld_forgets(f"cpu-{ordinal}" for ordinal in ordinals)
+
     @stateful.rule()
     def kubernetes_steps(self) -> None:
         self.cluster.kubernetes_steps()
@@ -166,6 +171,21 @@ class Model(stateful.RuleBasedStateMachine):
     @stateful.rule(number=ORDINALS)
     def a_machine_is_tainted_or_given_back(self, number: int) -> None:
         self.cluster.hosts[f"m-{number}"].tainted ^= True
+
+    @stateful.rule(number=ORDINALS, says=st.sampled_from(["True", "True", "False", "Unknown", ""]))
+    def a_condition_of_a_machine_changes(self, number: int, says: str) -> None:
+        self.cluster.hosts[f"m-{number}"].says = says
+
+    @stateful.rule(number=ORDINALS, then=st.sampled_from(["Unknown", ""]))
+    def a_machine_fails_and_then_nobody_knows(self, number: int, then: str) -> None:
+        cluster, host = self.cluster, self.cluster.hosts[f"m-{number}"]
+        host.says = "True"
+        self.the_operator_passes()
+        there = [name for name, pod in cluster.pods.items() if pod.k8s_node == f"m-{number}" and pod.phase == "up"]
+        serving = [name for name in there if name in cluster.usable()]
+        assert not serving, f"{serving} take jobs on a machine whose condition fails"
+        host.says = then
+        self.the_operator_passes()
 
     @stateful.rule(number=ORDINALS, dead=st.booleans())
     def a_machine_goes_away_or_comes_back(self, number: int, dead: bool) -> None:
@@ -268,7 +288,7 @@ class Model(stateful.RuleBasedStateMachine):
             if pod.evictable:
                 self.one_pass()  # A job that starts before this one is what docs/limits.md says of an eviction.
 
-    @stateful.precondition(lambda self: any(not each.takes_pods or each.sick for each in self.cluster.hosts.values()))
+    @stateful.precondition(lambda self: any(each.is_bad for each in self.cluster.hosts.values()))
     @stateful.rule(pods_end=st.booleans())
     def what_is_wrong_stays_so_and_jobs_end(self, pods_end: bool) -> None:
         self.cluster.jobs.clear()
@@ -371,6 +391,8 @@ class Model(stateful.RuleBasedStateMachine):
             assert found
             listing = {**slurm_nodes.with_jobs(listing, found.jobs)}
         decision = decide(state.seen(listing, found))
+        drained = [each.node for each in decision.actions if isinstance(each, Drain)]
+        assert len(drained) == len({*drained}), f"drained twice at once: {drained}"
         plan = decision.plan
         assert plan
         self.told, noted = plan.findings, {*plan.restarts} - {*cluster.restarts}
@@ -518,7 +540,7 @@ class Model(stateful.RuleBasedStateMachine):
     def one_bad_machine_holds_up_no_other(self) -> None:
         """With one bad host, on which there is one node at most, all others get the newest template."""
         cluster = self.cluster
-        bad = next((name for name, host in cluster.hosts.items() if host.sick or not host.takes_pods), "")
+        bad = next((name for name, host in cluster.hosts.items() if host.is_bad), "")
         if not bad or sum(pod.k8s_node == bad for pod in cluster.pods.values()) > 1:
             return
         cluster.hosts = {name: host if name == bad else Host() for name, host in cluster.hosts.items()}

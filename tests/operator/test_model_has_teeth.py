@@ -23,7 +23,7 @@ from tests.operator.test_model import Model
 
 REAL_PERFORM, REAL_UPDATES = execute.Executor.perform, update.actions
 REAL_PLAN, REAL_STEP = remediate.plan, remediate._next_step
-REAL_WORK = slurm_nodes.has_work
+REAL_WORK, REAL_FREE = slurm_nodes.has_work, workers._is_free
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -97,6 +97,14 @@ def a_pod_goes_without_its_drain(patch: pytest.MonkeyPatch) -> None:
     # Nor by the last look, right before it goes.
     patch.setattr(slurm_nodes, "may_leave", lambda node: not slurm_nodes.has_work(node))
     patch.setattr(preconditions, "pod_may_end", lambda _, node: node is None or not slurm_nodes.has_work(node))
+
+
+def a_node_without_a_record_has_no_work(patch: pytest.MonkeyPatch) -> None:
+    def is_free(state: NodeSetState, worker: workers.Worker, busy: frozenset[str]) -> bool:
+        is_unknown = worker.pod is not None and not worker.records
+        return (state.full_listing is not None and is_unknown) or REAL_FREE(state, worker, busy)
+
+    patch.setattr(workers, "_is_free", is_free)
 
 
 def a_node_serves_while_its_pod_may_be_evicted(patch: pytest.MonkeyPatch) -> None:
@@ -188,6 +196,7 @@ def a_reboot_is_done_again_and_again(patch: pytest.MonkeyPatch) -> None:
         suspended_jobs_are_not_waited_for_in_a_deep_queue,
         records_of_nodes_do_not_count,
         a_pod_goes_without_its_drain,
+        a_node_without_a_record_has_no_work,
         a_node_serves_while_its_pod_may_be_evicted,
         deadlines_have_always_passed,
         the_breaker_never_opens,

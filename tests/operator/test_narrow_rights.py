@@ -65,13 +65,14 @@ def test_a_pod_is_labelled_and_no_more(objects: Stack, change: Body, words: str)
     assert "touches no pods but the cluster's" in objects.change("Pod", "strangers", change)
 
 
-STATUS_KEEPS = f"changes nothing of a pod's status but the condition {names.POD_CONDITION}"
+STATUS_KEEPS = f"changes nothing of a pod's status but the conditions {names.POD_CONDITION} and {names.POD_HEALTH}"
 
 
 @pytest.mark.parametrize(
     ("status", "words"),
     [
         ({"conditions": [{"type": names.POD_CONDITION, "status": "True"}]}, ""),
+        ({"conditions": [{"type": names.POD_HEALTH, "status": "True"}]}, ""),
         ({"conditions": [{"type": "Ready", "status": "True"}]}, STATUS_KEEPS),
         ({"conditions": [{"type": names.POD_CONDITION, "status": "True"}], "phase": "Failed"}, STATUS_KEEPS),
         ({"podIP": "192.0.2.1", "podIPs": [{"ip": "192.0.2.1"}]}, STATUS_KEEPS),

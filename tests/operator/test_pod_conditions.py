@@ -24,7 +24,9 @@ NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
 def pod(name: str = "cpu-0", *, running: bool = True, ready: bool = True, **more: Any) -> Pod:
-    return Pod(name, "worker", ready, running, created=NOW, uid=f"uid of {name}", **more)
+    """A pod, whose checks passed if it says anything of its node."""
+    said = {"health": pod_conditions.PASSED} if "slurm" in more else {}
+    return Pod(name, "worker", ready, running, created=NOW, uid=f"uid of {name}", **{**said, **more})
 
 
 def node(*states: str, name: str = "cpu-0", **more: Any) -> SlurmNode:
@@ -72,6 +74,56 @@ def test_a_pod_that_ends_is_left_alone() -> None:
     assert pod_conditions.wanted(pod(terminating=True), node()) is None
 
 
+HEALTHS = [
+    ({}, {}, "True", "ChecksPassed", ""),
+    ({}, {"extra": "lent to Bob"}, "True", "ChecksPassed", ""),
+    ({}, {"extra": "pulumi-slurm:warning cpu steal: much"}, "True", "Warning", "cpu steal: much"),
+    (
+        {},
+        {"extra": "pulumi-slurm:warning clock: could not be checked: no"},
+        "Unknown",
+        "Warning",
+        "clock: could not be",
+    ),
+    ({"ready": False}, {}, "Unknown", "NotReady", "node-health there says why"),
+    ({"ready": False}, {"reason": "bad fan", "reason_user": "alice"}, "Unknown", "NotReady", ""),
+    (
+        {},
+        {"reason": "pulumi-slurm:health gpu memory errors: GPU 3: 2", "reason_user": "root"},
+        "False",
+        "GpuMemoryErrors",
+        "GPU 3: 2",
+    ),
+    ({}, {"reason": "pulumi-slurm:repair health gpus: 3 of 4", "reason_user": "slurm"}, "False", "Gpus", "3 of 4"),
+    ({}, {"reason": "pulumi-slurm:jail: it is stale", "reason_user": "root"}, "False", "Jail", "it is stale"),
+]
+
+
+@pytest.mark.parametrize(("of_pod", "of_node", "status", "word", "message"), HEALTHS)
+def test_a_pod_says_what_its_nodes_checks_found_and_unknown_is_never_true(
+    of_pod: dict[str, Any], of_node: dict[str, Any], status: str, word: str, message: str
+) -> None:
+    record = node("IDLE", *(["DRAIN"] if "reason" in of_node else []), started=NOW, **of_node)
+    said = pod_conditions.health(pod(**of_pod), record)
+    assert (said.status, said.reason, message in said.message) == (status, word, True), said.message
+
+
+def test_of_checks_of_a_pod_before_nobody_knows() -> None:
+    before = node(started=NOW - datetime.timedelta(hours=1))
+    assert pod_conditions.health(pod(ready=False), before).status == "Unknown"
+    assert pod_conditions.health(pod(ready=False), None).status == "Unknown"
+
+
+def test_a_verdict_that_turns_is_told_with_its_own_time() -> None:
+    before = pod(
+        slurm=PodCondition("True", "Idle", since="then"), health=PodCondition("True", "ChecksPassed", since="then")
+    )
+    (told,) = pod_conditions.changes(
+        [before], {"cpu-0": node(extra="pulumi-slurm:warning clock: could not be checked: no")}, 1
+    )
+    assert (told.slurm.since, told.health.since, told.health.status) == ("then", "", "Unknown")
+
+
 def told(pods: list[Pod], listed: list[SlurmNode], most: int = PER_PASS, after: str = "") -> list[str]:
     nodes = {each.name: each for each in listed}
     return [each.pod for each in pod_conditions.changes(pods, nodes, most, after)]
@@ -89,7 +141,7 @@ def test_a_condition_keeps_its_time_until_it_turns() -> None:
     before = PodCondition("True", "Idle", since="then")
     (same,) = pod_conditions.changes([pod(slurm=before)], {"cpu-0": node("MIXED")}, 1)
     (other,) = pod_conditions.changes([pod(slurm=before)], {"cpu-0": node("DOWN")}, 1)
-    assert (same.condition.since, other.condition.since) == ("then", "")
+    assert (same.slurm.since, other.slurm.since) == ("then", "")
 
 
 def test_nodes_that_turn_come_before_reasons_and_those_before_busy_nodes() -> None:
@@ -120,7 +172,7 @@ class Pods(KubernetesApi):
     def __init__(self, status: int = 200) -> None:
         self.status = status
         self.calls = 0
-        self.conditions: dict[str, PodCondition] = {}
+        self.conditions: dict[str, dict[str, PodCondition]] = {}
 
     async def apply(
         self, api: str, plural: str, body: Any, subresource: str = "", manager: str = names.OPERATOR_FIELD_MANAGER
@@ -130,16 +182,16 @@ class Pods(KubernetesApi):
         assert (plural, subresource, body["metadata"]["uid"]) == ("pods", "status", f"uid of {name}")
         if self.status != 200:
             raise KubernetesError(self.status, "no")
-        (said,) = body["status"]["conditions"]
-        assert said["type"] == "pulumi-slurm.dev/SlurmNode"
-        self.conditions[name] = PodCondition(
-            said["status"], said["reason"], said["message"], said["lastTransitionTime"]
-        )
+        rows = body["status"]["conditions"]
+        assert [row["type"] for row in rows] == ["pulumi-slurm.dev/SlurmNode", "pulumi-slurm.dev/Healthy"]
+        words = ("status", "reason", "message", "lastTransitionTime")
+        slurm, health = (PodCondition(*(row[word] for word in words)) for row in rows)
+        self.conditions[name] = {"slurm": slurm, "health": health}
         return body
 
 
 def one_pass(api: Pods, conditions: PodConditions, pods: list[Pod], nodes: dict[str, SlurmNode]) -> None:
-    now = [dataclasses.replace(each, slurm=api.conditions.get(each.name)) for each in pods]
+    now = [dataclasses.replace(each, **api.conditions.get(each.name, {})) for each in pods]
     asyncio.run(conditions.tell(now, nodes))
 
 
@@ -205,6 +257,7 @@ def test_kubectl_waits_for_what_slurm_says_of_a_node(running_operator: World) ->
     world = running_operator
     world.wait("Available", "True")
     until(lambda: said(world, "cpu-1").get(pod_conditions.TYPE) == ("True", "Idle", ""), "cpu-1 is idle")
+    assert said(world, "cpu-1")[pod_conditions.HEALTH] == ("True", "ChecksPassed", "")
     world.slurm.drain("cpu-1", "bad fan", "alice")
     drained = until(lambda: said(world, "cpu-1")[pod_conditions.TYPE][0] == "False" and said(world, "cpu-1"), "drained")
     assert drained[pod_conditions.TYPE][:2] == ("False", "Drained")

@@ -140,6 +140,17 @@ def test_a_larger_node_that_is_named_moves_under_its_old_record_and_gets_another
     assert restarts(moved, drained) == [dataclasses.replace(restarted("cpu-0"), forget=True)]
 
 
+def test_a_kept_record_is_told_with_the_jobs_that_keep_it_as_far_as_they_are_known() -> None:
+    moved, runs = declares(LARGE, NEW), dataclasses.replace(job(8, "RUNNING", "cpu-0"), ends=NOW)
+    serving, drained = sized(node("cpu-0"), SMALL), sized(updating("cpu-0"), SMALL)
+    waits, both = "job 7 (waits)", "jobs 7 (waits), 8 (ends by 2026-01-01 00:00 UTC)"
+    for record, words in ((serving, waits), (drained, both)):
+        (kept,) = records.findings(moved.seen({"cpu-0": record}, jobs=(naming("cpu-0"), runs)))
+        assert kept.message.endswith(f"names it: {words}"), "jobs come and go on a node that serves"
+    (kept,) = records.findings(moved.seen({"cpu-0": serving}))
+    assert kept.message.endswith("(squeue -w, scontrol show reservation)")
+
+
 def test_a_smaller_node_that_is_named_keeps_its_pod_under_which_the_job_can_run() -> None:
     shrinks = declares(SMALL)
     serving = sized(node("cpu-0"), LARGE)

@@ -200,6 +200,21 @@ def test_a_noted_restart_waits_for_what_its_node_works_on() -> None:
     assert decide(state(restarts=noted), unfit("cpu-1", cpus=1)) == remediate.Plan(restarts=noted)
 
 
+def test_a_repair_that_waits_for_jobs_is_told_with_their_ends_if_it_is_to_come() -> None:
+    runs = dataclasses.replace(job(7, "RUNNING", "cpu-1"), ends=NOW)
+
+    def told(size: NodeSetState, record: SlurmNode) -> list[str]:
+        return [each.message for each in remediate.findings(size.seen({"cpu-1": record}, jobs=(runs,)))]
+
+    working, tried = unfit("cpu-1", cpus=1), (Restart("cpu-1", NOW - minutes(60)),)
+    ends = "it is repaired when its jobs have ended: job 7 (ends by 2026-01-01 00:00 UTC)"
+    assert told(state(), working) == [f"cpu-1 is unfit ({UNFIT}); {ends}"]
+    assert told(state(), unfit("cpu-1")) == []
+    for size in (state(restart=False), state(dry_run=True), done(state(restarts=tried, attempts=1))):
+        assert told(size, working) == []
+    assert told(dataclasses.replace(state(), hold="pulumi up is under way"), working) == []
+
+
 @pytest.mark.parametrize(
     "becomes",
     [

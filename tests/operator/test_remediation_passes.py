@@ -40,6 +40,8 @@ def test_an_unfit_node_starts_anew_when_its_job_has_ended_and_is_not_undrained(r
     world.slurm.drain("cpu-1", REASON, "root")
     world.slurm.drain("cpu-0", "a fan is broken", "alice")
     world.wait("Degraded", "True", "NodesDrained")
+    world.wait("Progressing", "True", "RepairWaits")
+    until(lambda: f"job {job} (no known end)" in world.condition("Progressing")["message"], "what is waited for")
     assert restarts(world) == []
     world.slurm.end_job(job)
     until(lambda: events(world), "the idle pod is deleted")

@@ -13,7 +13,18 @@ from slurm_operator.decide.cluster.status import Counts
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Condition, Finding, Findings, Severity, under_way
 from slurm_operator.reasons import Reason
-from slurm_operator.state import Cluster, Kubernetes, Nodes, NodeSet, Pod, SlurmJob, SlurmNode, Unknown, Workload
+from slurm_operator.state import (
+    Cluster,
+    Kubernetes,
+    Nodes,
+    NodeSet,
+    Pod,
+    SlurmJob,
+    SlurmNode,
+    Unknown,
+    Unread,
+    Workload,
+)
 
 from tests.operator.sets import node_set
 
@@ -104,6 +115,16 @@ def test_what_is_missing_blocks_available(changes: dict[str, Any], reason: str) 
     assert (found["Available"].status, found["Available"].reason) == ("False", reason)
 
 
+def test_what_may_not_be_read_is_not_called_missing() -> None:
+    unread = {Unread.CONFIGURATION: "forbidden", Unread.REST: "forbidden"}
+    seen = world(unread=unread, desired_config=None, active_config=None, rest=None)
+    assert judge(seen, BOTH)[0]["Available"].status == "True"
+    assert judge(seen, BLIND)[0]["Available"].reason == BLIND.reason
+    no_ledger = judge(world(unread={Unread.LEDGER: "forbidden"}, ledger_revision=None), BOTH)[0]["Available"]
+    assert (no_ledger.status, no_ledger.reason) == ("False", "LedgerMismatch")
+    assert "can't be read" in no_ledger.message
+
+
 @pytest.mark.parametrize(
     ("second", "reason"),
     [
@@ -169,6 +190,13 @@ def test_tools_that_read_kstatus_see_ready_waiting_and_stalled() -> None:
     refused = Finding(Reason.CONFIGURATION_REFUSED, "slurmctld refuses it", Severity.WRONG | Severity.BLOCKING)
     told = Findings([refused, under_way(Reason.SCALING, "growing")]).conditions("")
     assert kstatus({each.type: each for each in told}) == ("False", "False", "True")
+
+
+def test_what_only_a_person_ends_is_told_before_all_else_that_blocks() -> None:
+    down = Finding(Reason.NODES_DOWN, "down in Slurm: cpu-1", Severity.BLOCKING)
+    refused = Finding(Reason.CONFIGURATION_REFUSED, "slurmctld refuses it", Severity.BLOCKING)
+    available, *_ = Findings([down, refused]).conditions("")
+    assert (available.reason, available.message) == (refused.reason, f"{refused.message}; {down.message}")
 
 
 def test_while_nodes_cannot_be_seen_what_people_said_of_them_stays_told() -> None:

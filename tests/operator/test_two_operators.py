@@ -73,6 +73,7 @@ def test_of_two_operators_one_acts_and_the_other_takes_over(
         holder = cluster.get("leases", "slurm-operator")["spec"]["holderIdentity"]
         with operator(cluster, tmp_path, kubeconfig, free_ports(1)[0], "two") as second:
             passes(cluster, 3)
+            assert "pulumi_slurm_allocated_nodes{" in metrics(port)
             os.kill(first.pid, signal.SIGSTOP)
             cluster.scale(3)
             until(lambda: cluster.size() == 3, "the second acts after the first's lease has run out", 90)
@@ -81,6 +82,7 @@ def test_of_two_operators_one_acts_and_the_other_takes_over(
             os.kill(first.pid, signal.SIGCONT)
             cluster.scale(1)
             until(lambda: cluster.size() == 1, "still one acts")
+            until(lambda: "pulumi_slurm_allocated_nodes{" not in metrics(port), "no autoscaler reads an old number")
             assert cluster.get("leases", "slurm-operator")["spec"]["holderIdentity"] == taken
             second.terminate()
             second.wait(60)

@@ -331,6 +331,9 @@ def test_no_update_begins_on_a_node_that_is_reserved_unless_for_maintenance() ->
     assert decide(three(), [node("cpu-0"), node("cpu-1", "MIXED", cpus=1), reserved]) == [Drain("cpu-0", REASON)]
     assert decide(three(), [serviced, node("cpu-1"), reserved]) == [Drain("cpu-0", REASON)], "for that it is reserved"
     assert decide(state([pod("cpu-2")]), [reserved]) == []
+    unfit, new = (by_itself("cpu-0", reason, "IDLE", "RESERVED") for reason in ("health gpus: 3 of 4", "new"))
+    assert decide(state([pod("cpu-0")]), [unfit]) == [], "it may lift its own drain at any moment"
+    assert decide(state([pod("cpu-0", ready=False)]), [new]) == [Drain("cpu-0", REASON)], "it serves nobody as it is"
 
 
 @pytest.mark.parametrize("flags", [("RESERVED",), ("RESERVED", "MAINTENANCE"), ("MAINTENANCE",)])

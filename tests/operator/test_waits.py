@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from components import availability, nodes_ready, wait_provider
+from components import availability, jail_ready, nodes_ready, wait_provider
 from components.wait_provider import UnavailableError
+from contract import names
 from devcluster.apiserver.control_plane import ApiServer
-from tests.operator.world import World
+from tests.operator.world import CONF, World, operator
 
 pytestmark = pytest.mark.apiserver
 FAULT_SECONDS = 2.0
 LIMIT_SECONDS = 60.0
 
 
-@pytest.fixture
-def inputs(running_operator: World, apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Inputs of a wait; a fault is given less time to pass than in earnest."""
-    monkeypatch.setattr(wait_provider, "FAULT_SECONDS", FAULT_SECONDS)
-    running_operator.wait("Available", "True")
+def inputs_of(world: World, apiserver: ApiServer) -> dict[str, Any]:
+    """Inputs of a wait."""
     access = {"kubeconfig": str(apiserver.kubeconfig), "context": None}
     which = {"nodeSet": "cpu", "cluster": "test", "revision": "r1", "operatorImage": ""}
-    return {**which, **access, "namespace": running_operator.namespace, "seconds": LIMIT_SECONDS}
+    return {**which, **access, "namespace": world.namespace, "seconds": LIMIT_SECONDS}
+
+
+@pytest.fixture
+def inputs(running_operator: World, apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Inputs of a wait for an available cluster; a fault is given less time to pass than in earnest."""
+    monkeypatch.setattr(wait_provider, "FAULT_SECONDS", FAULT_SECONDS)
+    running_operator.wait("Available", "True")
+    return inputs_of(running_operator, apiserver)
 
 
 def forbid_more_pods(world: World) -> None:
@@ -50,9 +57,11 @@ def test_a_quota_that_refuses_pods_ends_both_waits_in_the_api_servers_words(
             wait(inputs)
 
 
-def test_a_refused_configuration_ends_the_wait_with_slurmctlds_words(
+def test_a_refused_configuration_ends_the_wait_with_slurmctlds_words_though_a_node_is_down(
     running_operator: World, inputs: dict[str, Any]
 ) -> None:
+    running_operator.slurm.take_down("cpu-1", "Not responding", names.SLURM_USER)
+    running_operator.wait("Available", "False", "NodesDown")
     files = running_operator.get("configmaps", "slurm-config")["data"]
     running_operator.patch(
         "configmaps", "slurm-config-wanted", {"data": {"slurm.conf": files["slurm.conf"] + "Nonsense=1\n"}}
@@ -60,6 +69,17 @@ def test_a_refused_configuration_ends_the_wait_with_slurmctlds_words(
     running_operator.wait("Available", "False", "ConfigurationRefused")
     with pytest.raises(UnavailableError, match=r"ConfigurationRefused: .*Nonsense"):
         availability.wait(inputs)
+
+
+def test_a_new_clusters_refused_configuration_ends_the_wait_although_slurmctld_does_not_start_without_it(
+    cluster: World, tmp_path: Path, kubeconfig: Path, port: int, apiserver: ApiServer
+) -> None:
+    cluster.broken["slurm-controller-0"] = ""
+    cluster.slurm.fail("slurmctld away")
+    with operator(cluster, tmp_path, kubeconfig, port):
+        cluster.declare(slurm_conf=f"{CONF}Nonsense=1\n")
+        with pytest.raises(UnavailableError, match=r"^ConfigurationRefused: .*Nonsense"):
+            availability.wait(inputs_of(cluster, apiserver))
 
 
 def test_the_wait_for_nodes_ends_when_they_take_jobs_and_says_which_do_not_when_its_time_is_over(
@@ -73,3 +93,49 @@ def test_the_wait_for_nodes_ends_when_they_take_jobs_and_says_which_do_not_when_
     running_operator.broken.clear()
     nodes_ready.wait(inputs)
     assert running_operator.get("nodesets", "cpu")["status"]["readyReplicas"] == 4
+
+
+POD = {"restartPolicy": "Never", "containers": [{"name": "image", "image": "jail:2"}]}
+
+
+def populate(world: World) -> dict[str, Any]:
+    """Create a Job as Pulumi does; nothing here makes its pods."""
+    path = f"/apis/batch/v1/namespaces/{world.namespace}/jobs"
+    body = {"metadata": {"name": "slurm-jail-2"}, "spec": {"template": {"spec": POD}}}
+    return world.admin.call("POST", path, body)
+
+
+def test_a_jail_image_that_cannot_be_pulled_ends_its_wait_in_kubelets_words(
+    cluster: World, apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wait_provider, "FAULT_SECONDS", FAULT_SECONDS)
+    job = populate(cluster)["metadata"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job["name"], "uid": job["uid"]}
+    metadata = {"name": "slurm-jail-2-a", "labels": {"job-name": job["name"]}, "ownerReferences": [owner]}
+    cluster.create("serviceaccounts", {"metadata": {"name": "default"}})
+    cluster.create("pods", {"metadata": metadata, "spec": POD})
+    waiting = {"reason": "ErrImagePull", "message": "jail:2 not found"}
+    state = {"name": "image", "image": "jail:2", "imageID": "", "ready": False, "restartCount": 0}
+    pulls = {"status": {"containerStatuses": [{**state, "state": {"waiting": waiting}}]}}
+    cluster.patch("pods", "slurm-jail-2-a", pulls, "status")
+    inputs = {"job": job["name"], "namespace": cluster.namespace, "seconds": LIMIT_SECONDS}
+    inputs |= {"kubeconfig": str(apiserver.kubeconfig), "context": None}
+    told = "pod slurm-jail-2-a, container image: ErrImagePull: jail:2 not found"
+    with pytest.raises(UnavailableError, match=told):
+        jail_ready.wait(inputs)
+
+
+def test_a_quota_that_refuses_populates_pod_ends_its_wait_in_the_api_servers_words(
+    cluster: World, apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wait_provider, "FAULT_SECONDS", FAULT_SECONDS)
+    job = populate(cluster)["metadata"]
+    about = {"kind": "Job", "name": job["name"], "namespace": cluster.namespace, "uid": job["uid"]}
+    words = 'Error creating: pods "slurm-jail-2-" is forbidden: exceeded quota: small'
+    event = {"metadata": {"name": "refused"}, "involvedObject": about, "type": "Warning", "reason": "FailedCreate"}
+    path = f"/api/v1/namespaces/{cluster.namespace}/events"
+    cluster.admin.call("POST", path, {**event, "message": words, "lastTimestamp": "2026-01-01T00:00:00Z"})
+    inputs = {"job": job["name"], "namespace": cluster.namespace, "seconds": LIMIT_SECONDS}
+    inputs |= {"kubeconfig": str(apiserver.kubeconfig), "context": None}
+    with pytest.raises(UnavailableError, match=r"Job slurm-jail-2: .*exceeded quota: small"):
+        jail_ready.wait(inputs)

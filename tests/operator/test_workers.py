@@ -5,6 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from slurm_operator.actions import DeleteRecord, Drain, SetEvictable, SetReplicas
+from slurm_operator.decide.node_sets import records
+from slurm_operator.decide.node_sets.node_set import decide
+from slurm_operator.decide.nodes import workers
+from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.state import FullListing, K8sNode, Named, Restart, Unknown
 
 from tests.operator.sets import changed, node_set
@@ -74,3 +79,34 @@ def test_a_repair_is_under_way_until_the_pod_is_younger_than_its_note() -> None:
     assert noted.workers["cpu-0"].repair == Restart("cpu-0", NOW)
     anew = {"cpu-0": pod("cpu-0", created=NOW.replace(hour=1))}
     assert dataclasses.replace(noted, pods=anew).workers["cpu-0"].repair is None
+
+
+def cpu_1_leaves(monkeypatch: pytest.MonkeyPatch, *, is_there: bool) -> None:
+    """As if a node set named the node that it no longer wants; today it says a number."""
+    join = workers._join
+
+    def with_one_that_leaves(state: NodeSetState) -> list[Worker]:
+        joined = {worker.name: worker for worker in join(state)}
+        leaver = dataclasses.replace(joined["cpu-1"], is_wanted=False, is_there=is_there)
+        return [*(joined | {"cpu-1": leaver}).values()]
+
+    monkeypatch.setattr(workers, "_join", with_one_that_leaves)
+
+
+def test_a_node_in_the_middle_may_leave_and_no_other_is_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu_1_leaves(monkeypatch, is_there=True)
+    pods, k8s_nodes = [pod(f"cpu-{n}", k8s_node=f"k8s-{n}") for n in range(3)], {f"k8s-{n}": WELL for n in range(3)}
+    state = node_set(3, 3, pods, NOW, k8s_nodes=k8s_nodes | {"k8s-1": K8sNode(cordoned=True)})
+    serving = {each.name: node(each.name) for each in pods}
+    assert decide(state.seen(serving)).actions == [Drain("cpu-1")]
+    drained = serving | {"cpu-1": leaving("cpu-1")}
+    goes = [SetReplicas("cpu", 2, 3, "7", going=("cpu-1",)), SetEvictable("cpu-1", "", evictable=True)]
+    assert decide(state.seen(drained, FullListing(drained, ()))).actions == goes
+
+
+def test_the_record_of_a_node_in_the_middle_goes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu_1_leaves(monkeypatch, is_there=False)
+    left = {"cpu-0": node("cpu-0"), "cpu-1": leaving("cpu-1"), "cpu-2": node("cpu-2")}
+    state = node_set(3, 3, [pod("cpu-0"), pod("cpu-2")], NOW)
+    known = state.seen(left, FullListing(left, (), records.named((), ())))
+    assert decide(known).actions == [DeleteRecord("cpu-1")]

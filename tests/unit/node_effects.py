@@ -25,6 +25,12 @@ EFFECTS: Final[list[Effect]] = [
     ("nodeSets.0.features", [], lambda c: resource(c).get("features"), []),
     ("nodeSets.0.featureLabels", ["zone"], lambda c: resource(c).get("featureLabels"), ["zone"]),
     ("nodeSets.0.options", {"MemSpecLimit": 64}, options, {"MemSpecLimit": 64}),
+    (
+        "health.nodeConditions",
+        [{"type": "KernelDeadlock"}, {"type": "GpuReady", "failsWhen": False, "nodeSets": ["cpu"]}],
+        lambda c: resource(c).get("nodeConditions"),
+        [{"type": "KernelDeadlock", "failsWhen": True}, {"type": "GpuReady", "failsWhen": False}],
+    ),
     # What slurmd keeps is no memory for jobs.
     (
         "nodeSets.0.options",

@@ -14,9 +14,17 @@ from contract import names
 WANTED = Wanted("r2", "operator:2")
 
 
-def cluster(status: str = "True", reason: str = "Ready", message: str = "", **more: Any) -> dict[str, Any]:
-    available = {"type": "Available", "status": status, "reason": reason, "message": message, "observedGeneration": 3}
-    said = {"revision": "r2", "operatorImage": "operator:2", "conditions": [available], **more}
+def condition(kind: str, status: str, reason: str, message: str) -> dict[str, Any]:
+    return {"type": kind, "status": status, "reason": reason, "message": message, "observedGeneration": 3}
+
+
+def cluster(
+    status: str = "True", reason: str = "Ready", message: str = "", stalled: str = "", **more: Any
+) -> dict[str, Any]:
+    """A SlurmCluster; `stalled` is the message of a refused configuration."""
+    refused = [condition("Stalled", "True", "ConfigurationRefused", stalled)] * bool(stalled)
+    conditions = [condition("Available", status, reason, message), *refused]
+    said = {"revision": "r2", "operatorImage": "operator:2", "conditions": conditions, **more}
     return {"metadata": {"generation": 3}, "status": said}
 
 
@@ -51,10 +59,10 @@ def test_what_is_of_before_is_waited_for(live: Any, lacking: str) -> None:
     assert (verdict.ready, verdict.final, verdict.lacking) == (False, False, lacking)
 
 
-def test_a_refused_configuration_of_this_revision_ends_the_wait_at_once() -> None:
-    refused = judge(WANTED, seen(cluster("False", "ConfigurationRefused", "Unknown key")))
+def test_a_refused_configuration_of_this_revision_ends_the_wait_at_once_whatever_else_is_wrong() -> None:
+    refused = judge(WANTED, seen(cluster("False", "NodesDown", "cpu-0", "Unknown key")))
     assert Patience({}).ended_by(refused, 0) == "ConfigurationRefused: Unknown key"
-    older = judge(WANTED, seen(cluster("False", "ConfigurationRefused", "Unknown key", revision="r1")))
+    older = judge(WANTED, seen(cluster("False", "NodesDown", "cpu-0", "Unknown key", revision="r1")))
     assert Patience({}).ended_by(older, 1e6) is None
 
 

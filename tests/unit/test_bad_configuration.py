@@ -252,6 +252,10 @@ BAD: list[tuple[str, Any, str]] = [
                 "options.ExclusiveUser: got 'ExclusiveUser'; want no ExclusiveUser: Slurm",
             ),
             ({"options": {"Alternate": "b"}}, "options.Alternate: got 'b'; want the name of another partition"),
+            (
+                {"options": {"Topology": "t"}},
+                "options.Topology: got 't'; want nothing, or slurm.files.topology.yaml, which has the topologies",
+            ),
             # Keys that contradict each other.
             ({"allowAccounts": ["a"], "denyAccounts": ["b"]}, 'denyAccounts: got ["b"]; want nothing beside allowAcc'),
             ({"allowQos": ["a"], "denyQos": ["b"]}, 'denyQos: got ["b"]; want nothing beside allowQos'),
@@ -517,6 +521,24 @@ BAD: list[tuple[str, Any, str]] = [
     ("health.checks.disabled", ["clock", "clock"], "health.checks.disabled[1]: got 'clock'; want each check once"),
     ("health.checks.unknown", "pass", "pulumi-slurm:health.checks.unknown: got 'pass'; want one of 'note' or 'drain'"),
     ("health.leastFreePercent", 80, "pulumi-slurm:health.leastFreePercent: got 80; want 50 or less"),
+    ("health.nodeConditions", [{}], "pulumi-slurm:health.nodeConditions[0].type: "),
+    ("health.nodeConditions", [{"type": "a b"}], "nodeConditions[0].type: got 'a b'; want the type of a Kubernetes"),
+    ("health.nodeConditions", [{"type": "Ready"}], "nodeConditions[0].type: got 'Ready'; want another condition"),
+    (
+        "health.nodeConditions",
+        [{"type": "KernelDeadlock"}, {"type": "KernelDeadlock"}],
+        "pulumi-slurm:health.nodeConditions[1].type: got 'KernelDeadlock'; want each type once",
+    ),
+    (
+        "health.nodeConditions",
+        [{"type": "KernelDeadlock", "failsWhen": "yes"}],
+        "pulumi-slurm:health.nodeConditions[0].failsWhen: got 'yes'; want",
+    ),
+    (
+        "health.nodeConditions",
+        [{"type": "KernelDeadlock", "nodeSets": ["gpu"]}],
+        "pulumi-slurm:health.nodeConditions[0].nodeSets[0]: got 'gpu'; want the name of a node set; there are: cpu",
+    ),
     (
         "slurm.privateData",
         ["job"],
@@ -772,3 +794,11 @@ def test_an_administrator_without_accounting_is_refused(key: str) -> None:
     assert f"pulumi-slurm:login.users[0].{key}: got true; want accounting.mode mariadb or external" in str(
         refused.value
     )
+
+
+def test_an_operator_that_sees_no_kubernetes_nodes_reads_no_conditions_of_theirs() -> None:
+    raw = changed("health.nodeConditions", [{"type": "KernelDeadlock"}], changed("operator.watchNodes", False))
+    with pytest.raises(ConfigurationError) as refused:
+        parse(raw)
+    assert "pulumi-slurm:health.nodeConditions: got" in str(refused.value)
+    assert "want nothing beside operator.watchNodes: false" in str(refused.value)

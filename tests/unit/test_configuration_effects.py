@@ -20,6 +20,7 @@ from tests.unit import (
     node_effects,
     partition_effects,
     pod_effects,
+    script_effects,
     submount_effects,
 )
 from tests.unit.declared import (
@@ -325,6 +326,8 @@ IN_THE_PROGRAM = {
     "gpuOperator.version",
     "gpuOperator.namespace",
     "checks.cluster",
+    # tests/unit/test_job_effects.py
+    "checks.jobs",
     # tests/provider/test_ownership.py: it changes no manifest.
     "cluster.adopt",
     "timeouts.available",
@@ -395,6 +398,7 @@ def _without_rows(path: str) -> str:
 def test_every_field_is_in_the_table() -> None:
     shown = {_without_rows(path) for path, *_ in EFFECTS} | {_without_rows(path) for path in IN_THE_PROGRAM}
     shown |= {_without_rows(path) for path in (*network_effects.PATHS, *submount_effects.PATHS, *pod_effects.PATHS)}
+    shown |= script_effects.PATHS
     assert set(_leaves(Config)) <= shown
 
 

@@ -13,6 +13,7 @@ import pytest
 from components import claim_guard, slurm_cluster
 from components.config import parse
 from components.control import ledger
+from components.jail import jail_population
 from contract import names
 from tests.unit.samples import EVERYTHING, GENERATED, GPU_SET, SMALL, Engine, changed, run_program
 
@@ -214,6 +215,7 @@ def test_types_and_names_of_resources_are_the_ones_that_stored_states_know(engin
         "database-claim-guard": "pulumi-python:dynamic/pulumi-slurm:ClaimGuard",
         "jail-storage": "pulumi-slurm:index:JailStorage",
         "jail-population": "pulumi-slurm:index:JailPopulation",
+        f"{jail_population.job_name(parse(SMALL).jail.revision)}-ready": "pulumi-python:dynamic/pulumi-slurm:JailReady",
         "configuration": "pulumi-slurm:index:Configuration",
         "network-policies": "pulumi-slurm:index:NetworkPolicies",
         "monitoring": "pulumi-slurm:index:Monitoring",

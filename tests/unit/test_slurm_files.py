@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from components.config import ConfigurationError, parse
-from components.config.values.slurm_files import MOST_BYTES, OURS, REFUSED, TAKEN
+from components.config.values import slurm_files
+from components.config.values.project_files import MOST_BYTES
+from components.config.values.slurm_files import OURS, REFUSED, TAKEN
 from components.config.values.slurm_options import ALLOWED, CHOICES
 from components.slurm import configuration, slurm_conf
 from contract import names
@@ -198,3 +200,29 @@ def test_the_words_of_a_sites_own_slurm_conf_are_taken_beside_its_scripts() -> N
     assert found["JobSubmitPlugins"] == "lua,jail,require_timelimit"
     assert found["CliFilterPlugins"] == "lua,user_defaults"
     assert found["JobCompType"] == "jobcomp/lua"
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        (TREE, ["t"]),
+        ("---\n- {topology: a, flat: true}\n- {topology: 7, flat: true}\n- {flat: true}\n", ["a", "7"]),
+        ("topology: only\nflat: true\n", ["only"]),
+        ("- x\n", None),
+        ("a: [\n", None),
+        ("2026-13-45\n", None),
+    ],
+)
+def test_the_topologies_of_a_file_are_those_that_partitions_may_name(text: str, known: list[str] | None) -> None:
+    assert slurm_files.topologies(text) == known
+
+
+def test_a_partition_names_a_topology_of_the_file() -> None:
+    def named(name: str, text: str = TREE) -> dict[str, Any]:
+        row = {"name": "main", "nodeSets": ["cpu"], "options": {"Topology": name}}
+        return changed("partitions", [row], with_files({"topology.yaml": text}))
+
+    assert "Topology=t" in slurm_conf.slurm_conf(parse(named("t"))).split()
+    parse(named("t", "- x\n"))  # Slurm says what is wrong with such a file.
+    with pytest.raises(ConfigurationError, match=r"options\.Topology: got 'T'; want the name of a topology .* are: t"):
+        parse(named("T"))

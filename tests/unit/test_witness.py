@@ -7,11 +7,12 @@ from typing import cast
 
 import pytest
 
-from tests.witness import commands, judge, options, outcomes, rpcs, runs, variables
+from tests.vm.v2_cluster import FAKE_GPUS
+from tests.witness import commands, judge, options, outcomes, rpcs, runs, values, variables
 from tests.witness.cluster import Cluster
 from tests.witness.limits import Limits
 from tests.witness.runs import Run, Who
-from tests.witness.values import LIMIT, LIMITS
+from tests.witness.values import LIMIT, LIMITS, LISTS, PROGRAM
 from tests.witness.walk import STARTS_UP, part
 
 WORKER = judge.Node("pid:[1]", "ipc:[1]", "user:[1]", is_login=False)
@@ -37,6 +38,8 @@ def test_a_task_in_its_job_and_a_session_of_a_login_have_no_fault() -> None:
     assert not verdict(CapPrm=KEPT, CapEff=KEPT, uid="0:0")
     assert not verdict(pid=LOGIN.pid, ipc=LOGIN.ipc, first="tini")
     assert not verdict(first="su"), "start-up files, before the job exists"
+    assert not verdict(device="c:1:3:/dev/null")
+    assert not verdict(device="c:136:0:/dev/pts/0")
 
 
 @pytest.mark.parametrize("name", judge.SETS)
@@ -59,6 +62,9 @@ def test_each_capability_beyond_those_that_a_job_keeps_is_a_fault_in_each_set(na
         ({"descriptor": "1:2:yes"}, "a descriptor of it"),
         ({"first_root": "1:2:yes"}, "a first_root of it"),
         ({"cwd": "1:2:yes"}, "a cwd of it"),
+        ({"device": "c:10:229:/dev/fakegpu0"}, "the device /dev/fakegpu0 (c 10:229) open"),
+        ({"device": "b:7:3:/dev/loop3"}, "the device /dev/loop3 (b 7:3) open"),
+        ({"device": "b:1:3:/dev/ram3"}, "the device /dev/ram3 (b 1:3) open"),
         ({"mount": "/run/secrets/slurm:tmpfs:ro"}, "the pod's mount /run/secrets/slurm"),
         ({"mount": "/sys/fs/cgroup:cgroup2:rw"}, "can write the cgroups"),
         ({"mount": "/sys/fs/cgroup/memory:tmpfs:rw"}, "can write the cgroups"),
@@ -79,6 +85,14 @@ def test_an_option_without_a_class_and_a_class_without_an_option_are_told() -> N
         "srun has --run-as".replace("--", ""),
         "srun has no gone any more",
     ]
+
+
+def test_a_program_without_a_class_and_a_class_without_a_program_are_told() -> None:
+    known = {*options.OTHERS, *(program for programs in options.OPTIONS for program in programs)}
+    assert not options.program_differences(known)
+    new, gone = options.program_differences({*known, "srunas"} - {"swait"})
+    assert new.startswith("Slurm has srunas, which tests/witness/options.py does not classify")
+    assert gone.startswith("Slurm has no swait any more")
 
 
 # What a witness told of a small cluster whose slurmstepd ran task epilogs by itself, without its filter.
@@ -132,7 +146,11 @@ def test_a_rootless_container_may_have_its_image_as_root_and_all_capabilities_th
 
 
 JOB_TABLE = runs.JOB_TABLE
-READ = {"srun": {"SLURM_STDINMODE", "SRUN_INPUT"}, "sbatch": {"SBATCH_INPUT"}, "salloc": {"SALLOC_CONTAINER"}}
+READ = {
+    "srun": {"SLURM_STDINMODE", "SRUN_INPUT", "SLURM_SRUN_MULTI"},
+    "sbatch": {"SBATCH_INPUT"},
+    "salloc": {"SALLOC_CONTAINER"},
+}
 
 
 def plan(values_each: int | None = 1, pairs: int = 10) -> runs.Plan:
@@ -159,7 +177,27 @@ def test_every_option_that_is_not_harmless_is_tried_with_each_program_and_in_ful
     whole = runs.draw(3, plan(None, 0))
     for who in Who:
         assert every <= {run.option for run in whole if run.who is who}, who
-    assert {True, False} == {run.from_login for run in whole}
+    for who in (Who.USER, Who.ROOT):
+        for place in (True, False):
+            tried = {run.option for run in whole if run.who is who and run.from_login is place}
+            assert every <= tried, (who, place)
+
+
+def test_every_command_that_is_not_about_its_own_job_is_tried_on_a_login_node() -> None:
+    free = {command.name for command in commands.COMMANDS if not command.needs_job}
+    assert {"sattach-plain", "sbcast-jobid", "strigger-program", "scrontab", "scontrol-token", "scancel-user"} <= free
+    begun = [run for run in runs.draw(3, plan(None, 0)) if run.from_login]
+    for who in (Who.USER, Who.ROOT):
+        assert free <= {run.option for run in begun if run.who is who}
+    assert not [run.line for run in begun if "$SLURM" in run.line]
+
+
+def test_draws_begin_lines_of_each_program_on_a_login_node_now_and_then() -> None:
+    lines = [run for seed in range(12) for run in runs.draw(seed, plan())]
+    begun = [run for run in lines if run.from_login]
+    programs = {run.option.partition(" ")[0].partition("-")[0] for run in begun}
+    assert {"srun", "sbatch", "salloc", "sattach", "strigger", "scrontab", "scontrol", "sacctmgr"} <= programs
+    assert len(begun) < 0.3 * len(lines)
 
 
 def test_the_parts_of_a_draw_are_the_whole_of_it_once() -> None:
@@ -175,6 +213,12 @@ def test_each_draw_has_slurmstepd_asked_to_write_each_limit_that_is_the_users() 
     for option in ("output", "error"):
         lines = " ".join(run.line for run in drawn if run.option == f"sbatch --{option}")
         assert [limit for limit in LIMITS if limit in lines] == [*LIMITS]
+
+
+def test_each_draw_has_a_gpu_opened_that_no_job_was_given() -> None:
+    drawn = {run.option for run in runs.draw(4, plan(pairs=0)) if values.GPU in run.line}
+    assert {"srun --input", "sbatch --input"} <= drawn
+    assert values.GPU.removesuffix("0") in FAKE_GPUS
 
 
 def test_each_draw_has_start_up_files_read() -> None:
@@ -212,6 +256,13 @@ def test_an_option_is_also_given_by_its_letter_and_by_a_variable() -> None:
     lines = [run.line for run in runs.draw(3, plan(None, 0)) if run.option == "srun --input"]
     assert any(" -i/proc" in line for line in lines)
     assert any(line.startswith("env S") and "--input" not in line for line in lines)
+
+
+def test_a_list_of_programs_stands_in_the_place_of_the_program() -> None:
+    lines = [run.line for run in runs.draw(3, plan(None, 0)) if run.option == "srun --multi-prog"]
+    assert {f"{LISTS}/programs", *values.READ[:4]} <= {line.split()[-1] for line in lines}
+    assert not [line for line in lines if PROGRAM in line or "--multi-prog=" in line]
+    assert any("SLURM_SRUN_MULTI=1 " in line for line in lines)
 
 
 def test_every_command_that_is_not_harmless_is_tried() -> None:

@@ -22,10 +22,9 @@ from tests.image.small_cluster import ALICE, LOGIN, SECOND, WORKER
 from tests.image.test_fail_closed import JAIL_SENTENCE
 from tests.vm import test_v2_jobs as lives
 from tests.vm import test_v2_time_limit as time_limit
-from tests.vm.nfs_cluster import LOCK, NODES, NfsCluster
+from tests.vm.nfs_cluster import LOCK, NODES, VERSIONS, NfsCluster
 from tests.vm.nfs_server import MEMORY, NfsServer, wait
 from tests.vm.resting_cluster import RestingCluster
-from tests.vm.test_nfs_storage import VERSIONS
 
 SEEN_WITHIN_SECONDS = 5.0
 SLOW_MILLISECONDS = 5

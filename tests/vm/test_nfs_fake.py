@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.image.test_far_storage import Mount
+from tests.vm.nfs_cluster import EVERY_VERSION, options
 from tests.vm.nfs_server import NfsServer, wait
-from tests.vm.test_nfs_storage import VERSIONS, options
 
 CACHE_SECONDS = 3.0
 """Option with which the program mounts NFS (actimeo)."""
@@ -51,7 +51,7 @@ def fake(folder: Path) -> Iterator[Far]:
             mount.end()
 
 
-@pytest.fixture(scope="module", params=[*VERSIONS, FAKE])
+@pytest.fixture(scope="module", params=[*EVERY_VERSION, FAKE])
 def far(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Far]:
     folder = tmp_path_factory.mktemp(f"far-{request.param}")
     yield from fake(folder) if request.param == FAKE else real(folder, request.param)

@@ -21,20 +21,14 @@ from slurm_node.roots import inventory, nfs_mounts, old_roots, volume_probe
 
 from components.config.storage import Nfs
 from tests.image.unpacked import unpack_image
-from tests.vm.nfs_server import ADDRESS, MEMORY, NfsServer, wait
+from tests.vm.nfs_cluster import EVERY_VERSION, VERSIONS, options
+from tests.vm.nfs_server import MEMORY, NfsServer, wait
 
 NODE = "node-1"
-VERSIONS = ("4.2", "4.1", "3")
 DEFAULT = Nfs.model_fields["version"].default
 WHOLE = os.environ.get("PULUMI_SLURM_WHOLE") == "1"
 CAP_NET_RAW = struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0)
 """Of linux/capability.h: struct vfs_cap_data, second revision, effective."""
-
-
-def options(version: str, *more: str) -> str:
-    """Return the options with which the program mounts an export."""
-    shared = {"server": ADDRESS, "path": "/x", "version": version, "mountOptions": []}
-    return ",".join([*Nfs.model_validate(shared).options, *more])
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +38,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NfsServer]:
         yield started
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=EVERY_VERSION)
 def volume(request: pytest.FixtureRequest, server: NfsServer, tmp_path: Path) -> Iterator[Path]:
     mounted = server.mount(NODE, tmp_path / "mount", options(request.param))
     try:
@@ -159,7 +153,7 @@ def test_mounts_that_nobody_chose_options_for_are_advised(
     assert "advice: with these mount options of the jail's storage a node may see a name" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("version", ["4.1", "3"])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_time_that_a_program_sets_is_the_servers_and_every_nodes(
     server: NfsServer, tmp_path: Path, version: str
 ) -> None:

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from tests.witness.values import FOLDER, LISTS, PREFIX, PROGRAM, READ, WRITE
 
 WENT_THROUGH = "status=0$"
+KEPT = f"{FOLDER}/scratch/kept"
+"""File with the number of the job in which lines begin."""
 ATTACHED = "the witness goes on"
 """Output of the job's first step."""
-TO_STEP = '"$SLURM_JOB_ID.0"'
+TO_STEP = f'"$(cat {KEPT}).0"'
+"""The job's first step, also for lines that begin on a login node."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +33,16 @@ class Command:
     works: bool = False
     harms_nobody: bool = True
 
+    @property
+    def needs_job(self) -> bool:
+        """Return whether it is about the job or the node in which it begins."""
+        return "$SLURM" in self.line or self.name == "sbcast"
+
 
 def _attach(option: str = "", *, works: bool = False) -> Command:
     name = f"sattach-{option or 'plain'}"
     flag = f"--{option} " if option else ""
-    line = f"timeout 5 sattach {flag}{TO_STEP}"
+    line = f"timeout 12 sattach {flag}{TO_STEP}"
     return Command(name, f"script -qec {line!r} /dev/null" if option == "pty" else line, ATTACHED, works)
 
 

@@ -1,4 +1,4 @@
-"""Options of the installed Slurm's programs, by their own parsers and texts, and those that no table classifies."""
+"""Programs of the installed Slurm, their options by their own parsers and texts, and what no table classifies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tests.witness import variables
 from tests.witness.cluster import Cluster
-from tests.witness.options import COMMANDS, OPTIONS, commands, differences, listed
+from tests.witness.options import COMMANDS, OPTIONS, commands, differences, listed, program_differences
 
 SHARING = ("srun", "sbatch", "salloc")
 """The programs that share srun's table."""
@@ -33,8 +33,8 @@ class Installed:
         }
 
     def unclassified(self) -> list[str]:
-        """Options, letters, variables and commands that the tables lack, and the other way round."""
-        found: list[str] = []
+        """Programs, options, letters, variables and commands that the tables lack, and the other way round."""
+        found = program_differences({*self._said("ls /opt/slurm/bin").split()})
         for programs, table in OPTIONS.items():
             said = "".join(
                 self._said(f"{program} {'--help' if program == 'scrontab' else '--=x'}") for program in sorted(programs)

@@ -17,6 +17,12 @@ COVERED = ("/run/secrets", "/mnt/jail", "/run/jail", "/run/slurm-node")
 FIRST = ("job_init", "su")
 """Process 1 of a job, and of start-up files that slurmd has read before the job exists (native/login/su.c)."""
 SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
+ORDINARY_DEVICES = {
+    "c:1:3": "null", "c:1:5": "zero", "c:1:7": "full", "c:1:8": "random", "c:1:9": "urandom", "c:5:0": "tty",
+}  # fmt: skip
+"""Type and numbers of devices that every job has → name (Documentation/admin-guide/devices.txt of Linux)."""
+PSEUDO_TERMINALS = range(136, 144)
+"""Major numbers of /dev/pts."""
 SHOWS_POD = "yes"
 OF_THE_POD = {
     "the map of slurmstepd": re.compile(rb"^[0-9a-f]+-[0-9a-f]+ .*slurmstepd$", re.MULTILINE),
@@ -133,6 +139,14 @@ def _folders(line: Line) -> Iterable[str]:
             yield f"can write the cgroups at {path}"
 
 
+def _devices(line: Line) -> Iterable[str]:
+    for value in line.all("device"):
+        kind, major, minor, name = value.split(":", 3)
+        is_terminal = kind == "c" and int(major) in PSEUDO_TERMINALS
+        if not is_terminal and f"{kind}:{major}:{minor}" not in ORDINARY_DEVICES:
+            yield f"has the device {name} ({kind} {major}:{minor}) open"
+
+
 def faults(line: Line, nodes: Iterable[Node], roots: Roots) -> list[str]:
     """Return what a process had that no process of a user may have.
 
@@ -145,7 +159,7 @@ def faults(line: Line, nodes: Iterable[Node], roots: Roots) -> list[str]:
         roots: where it may be.
     """
     nodes = list(nodes)
-    found = [*_namespaces(line, nodes), *_folders(line)]
+    found = [*_namespaces(line, nodes), *_folders(line), *_devices(line)]
     if line.one("Seccomp") != FILTER:
         found.append("has no filter of system calls")
     if line.one("user") in {node.user for node in nodes}:

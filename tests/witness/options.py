@@ -39,6 +39,7 @@ def _table(*rows: tuple[Kind, str, str]) -> Table:
 _JOB = _table(
     (Kind.READ, "srun or slurmstepd opens it", "input"),
     (Kind.READ, "the client reads it", "bbf nodefile export-file"),
+    (Kind.READ, "srun reads a list of programs, and slurmstepd expands its words", "multi-prog"),
     (Kind.READ, "slurmstepd or the client reads a bundle", "container"),
     (Kind.WRITE, "srun or slurmstepd opens it", "output error"),
     (Kind.WRITE, "slurmd writes it", "bcast"),
@@ -59,7 +60,6 @@ _JOB = _table(
     (Kind.MODE, "slurmstepd speaks to users", "stepmgr"),
     (Kind.MODE, "a step of another kind", "external-launcher external interactive pty no-allocate debugger-test"),
     (Kind.HARMLESS, "shapes what --bcast copies", "bcast-exclude compress send-libs"),
-    (Kind.HARMLESS, "a list of programs, each run as a task is", "multi-prog"),
     (
         Kind.HARMLESS,
         "a number, a time or a name that slurmctld decides by",
@@ -190,6 +190,18 @@ COMMANDS: Mapping[str, Table] = {
 """Commands of the two programs that have some, likewise."""
 
 
+OTHERS: Mapping[str, str] = {
+    **dict.fromkeys(("sinfo", "sprio", "squeue", "sdiag"), "asks slurmctld, and prints the answer"),
+    **dict.fromkeys(("sacct", "sreport", "sshare"), "asks slurmdbd or slurmctld, and prints the answer"),
+    "sstat": "asks slurmd, which asks slurmstepd: rpcs.py has the message",
+    "swait": "asks slurmctld, and waits for messages of its own user",
+    "scrun": "a container runtime that runs as its user: Slurm gives it jobs and steps as srun --container has them",
+    "slurm-image": "ours: unpacks an image as its user",
+    "slurm-user": "ours: root of the jail alone writes account files",
+}
+"""Programs that only ask, or that act as their user alone, and why."""
+
+
 def listed(said: str) -> set[str]:
     """The options in what a program says of an ambiguous one; single letters in a usage."""
     return set(re.findall(r"'--([a-z0-9_-]+)'", said)) or set(re.findall(r"(?<=[ |\[\t])(-[a-z])(?=[ \]\t])", said))
@@ -198,6 +210,15 @@ def listed(said: str) -> set[str]:
 def commands(said: str) -> set[str]:
     """The commands in the help of scontrol or sacctmgr."""
     return set(re.findall(r"^     ([a-z!][\w!]*)", said, re.MULTILINE))
+
+
+def program_differences(found: set[str]) -> list[str]:
+    """One sentence for each program that no table has, or that is no more."""
+    known = {*OTHERS, *(program for programs in OPTIONS for program in programs)}
+    return [
+        *(f"Slurm has {name}, which tests/witness/options.py does not classify" for name in sorted(found - known)),
+        *(f"Slurm has no {name} any more: take it out of tests/witness/options.py" for name in sorted(known - found)),
+    ]
 
 
 def differences(table: Table, found: set[str], who: str) -> list[str]:

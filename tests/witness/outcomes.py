@@ -36,7 +36,7 @@ PATHS = (
 REFUSALS: tuple[Refusal, ...] = (
     Refusal(
         "Permission denied|No such file or directory|Not a directory|Is a directory|Read-only file system"
-        "|Too many levels of symbolic links|Operation not permitted|Invalid cross-device link",
+        "|No such device|Too many levels of symbolic links|Operation not permitted|Invalid cross-device link",
         PATHS,
     ),
     # So Slurm says of a job whose files slurmstepd could not open.
@@ -46,6 +46,11 @@ REFUSALS: tuple[Refusal, ...] = (
         "Invalid node name specified|File name too long|submission failed|allocate failed|Unable to allocate resources"
         "|Invalid hostfile .* contents on line|Requested node configuration is not available",
         ("--nodefile",),
+    ),
+    Refusal(
+        "Could not open multi_prog config file|Unable to open configuration file|onfiguration file .* (is )?invalid"
+        "|configuration file .* too long|multi_prog config file .* is too large",
+        ("--multi-prog",),
     ),
     Refusal("is no bundle|is not yours to read|is no configuration of a container", ("--container",)),
     Refusal("--bcast does not reach the jail", ("--bcast",)),
@@ -63,9 +68,14 @@ REFUSALS: tuple[Refusal, ...] = (
     # A job has one such step at a time.
     Refusal("Duplicate job step id", ("--interactive",)),
     # Its tasks wait for a debugger, until the line is ended.
-    Refusal("got SIGCONT", ("--debugger-test",)),
-    Refusal("no tasks running", ("sattach",)),
-    Refusal("No slurmstepd's found on this node|No job steps exist on this node", ("scontrol-list", "scontrol-getent")),
+    # On a login node the end may come before the allocation.
+    Refusal("got SIGCONT|Force Terminated|has been revoked|Job has been cancelled", ("--debugger-test",)),
+    # Lines of a login node may come after the job's end.
+    Refusal("no tasks running|Invalid job id specified|already completing or completed", ("sattach",)),
+    Refusal(
+        "No slurmstepd's found on this node|No (job )?steps (exist|found) on this node",
+        ("scontrol-list", "scontrol-getent"),
+    ),
     Refusal("Failed to locate job for requested pid", ("scontrol-pidinfo",)),
     Refusal("scrontab is disabled on this cluster", ("scrontab",)),
     Refusal("Access/permission denied|Invalid user id", ("strigger", "scontrol", "scancel", "sacctmgr", "sattach")),

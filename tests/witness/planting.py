@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from tests.witness.cluster import Cluster
-from tests.witness.commands import ATTACHED
+from tests.witness.commands import ATTACHED, KEPT
 from tests.witness.values import BUNDLE, FOLDER, LIBRARY, LISTS, PROGRAM
 
 SOURCE = Path(__file__).with_name("witness.c")
@@ -23,12 +23,15 @@ job=$(cat {folder}/out/$label-id)
 [ -z "$job" ] || scontrol -o show job "$job" | tr ' ' '\\n' | grep -E '^(JobState|Reason|ExitCode)='
 exit $status
 """
+UNTIL_KEPT = f"until [ -s {KEPT} ]; do sleep 0.1; done\n"
+"""Waits for the job's first step. On a login node, too: lines there attach to it."""
 KEPT_STEP = f"""
-srun -n1 --overlap --mem=0 sh -c 'touch {FOLDER}/scratch/kept; while sleep 1; do echo "{ATTACHED}"; done' \\
+srun -n1 --overlap --mem=0 sh -c 'echo "$SLURM_JOB_ID" > {KEPT}; while sleep 1; do echo "{ATTACHED}"; done' \\
     > {FOLDER}/scratch/kept-step 2>&1 &
-until [ -e {FOLDER}/scratch/kept ]; do sleep 0.1; done
-"""
+{UNTIL_KEPT}"""
 """The job's first step, to which others attach."""
+PROGRAMS = f"* {PROGRAM} task=%t offset=%o\n"
+"""A list for --multi-prog: slurmstepd expands the two words. The label is the variable's."""
 START_UP = "start-up"
 """The label of a witness in the user's start-up file."""
 START_UP_MARK = "# of the witness"
@@ -120,6 +123,9 @@ def _write_scripts(cluster: Cluster, folder: Path) -> None:
     for name, text in {**scripts, "batch": BATCH.format(folder=FOLDER)}.items():
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
-    lists = {"nodes": f"{cluster.workers[0]}\n", "variables": "A=1\0", "crontab": f"0 0 1 1 * {PROGRAM}\n"}
+    lists = {
+        "nodes": f"{cluster.workers[0]}\n", "variables": "A=1\0", "crontab": f"0 0 1 1 * {PROGRAM}\n",
+        "programs": PROGRAMS, "programs-with-many-words": PROGRAMS.rstrip() + " \\\n word" * 300 + "\n",
+    }  # fmt: skip
     for name, text in lists.items():
         (folder / LISTS.removeprefix(f"{FOLDER}/") / name).write_text(text)

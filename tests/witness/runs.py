@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from tests.witness import commands, variables
 from tests.witness.options import OPTIONS, Kind
-from tests.witness.values import ENVIRONMENT, FOLDER, LIBRARY, PROGRAM, SETID, TERMINAL, Choice, choices
+from tests.witness.values import ENVIRONMENT, FOLDER, LIBRARY, POSITIONAL, PROGRAM, SETID, TERMINAL, Choice, choices
 
 OTHER_SETTINGS = f"env SLURM_CONF={FOLDER}/conf/slurm.conf"
 """Before a command: Slurm's configuration without its plugins, so that nothing of ours is asked in the client."""
@@ -87,7 +87,14 @@ class Plan:
     values_each: int | None = 1
     pairs: int = 12
 
+    @property
+    def is_whole(self) -> bool:
+        """Return whether everything is tried."""
+        return self.values_each is None
 
+
+FROM_LOGIN = 0.2
+"""Share of the lines that begin on a login node. The whole walk has one of each option there besides."""
 JOB_TABLE = next(table for programs, table in OPTIONS.items() if "srun" in programs)
 
 
@@ -112,6 +119,7 @@ class Draw:
         label = self._label(f"{program}-{name}", who, from_login)
         witness = f"{FOLDER}/root {PROGRAM}" if who is Who.STEP_ROOT else PROGRAM
         does = " ".join([witness, f"label={label}", *(["then", some[0].does] if some[0].does else [])])
+        does = next((shlex.quote(choice.value) for choice in some if choice.option in POSITIONAL), does)
         given, before = self._given(program, some)
         names = {choice.option for choice in some}
         step = who in {Who.USER, Who.STEP_ROOT} and not from_login
@@ -119,6 +127,10 @@ class Draw:
         works = len(some) == 1 and some[0].works
         option = " ".join([program, *(f"--{choice.option}" for choice in some)])
         self.runs.append(Run(label, line, who, from_login, option, works, leaves_job=self.dice.random() < 0.7))
+
+    def draw_login(self) -> bool:
+        """Throw the die for whether a line begins on a login node."""
+        return self.dice.random() < FROM_LOGIN
 
     def add_command(self, command: commands.Command, who: Who, from_login: bool) -> None:
         """A line of a program that starts no job."""
@@ -141,9 +153,9 @@ class Draw:
         before = [word for choice in some for word in ENVIRONMENT.get(choice.option, ())]
         form = self.dice.randrange(4)
         if form == 0 and letters:
-            return [f"-{letters[0]}{first.value}", *more], before
+            return [f"-{letters[0]}{first.argument}", *more], before
         if form == 1 and names:
-            return more, [*before, f"{self.dice.choice(names)}={first.value or 1}"]
+            return more, [*before, f"{self.dice.choice(names)}={first.argument or 1}"]
         return [first.word, *more], before
 
 
@@ -154,7 +166,7 @@ def _line(program: str, names: set[str], words: str, before: str, does: str, lab
     # An srun that is killed leaves the job that it has just been given, which only its time limit ends.
     if program == "srun":
         memory = "--overlap --mem=0" if in_own_job else "--mem=40"
-        patience = "timeout 8 " if "debugger-test" in names else ""
+        patience = "timeout 15 " if "debugger-test" in names else ""
         line = f"{start}{patience}srun -n1 --time=1 {memory} {words} {does}"
         return f"script -qec {shlex.quote(line)} /dev/null" if names & TERMINAL else line
     if program == "salloc":
@@ -202,32 +214,51 @@ def _add_option(made: Draw, program: str, found: Sequence[Choice]) -> None:
     if found[0].works:
         made.add(program, option, found[:1], Who.USER, False)
     others = [choice for choice in found if not choice.works] or [replace(each, works=False) for each in found]
-    few = others if plan.values_each is None else dice.sample(others, min(len(others), plan.values_each))
+    drawn = [choice for choice in others if not choice.always]
+    few = others if plan.values_each is None else dice.sample(drawn, min(len(drawn), plan.values_each))
     for choice in others:
         if choice.always:
             made.add(program, option, (choice,), Who.USER, False)
     for choice in few:
         whole = [Who.USER, *people(plan)]
-        for who in whole if plan.values_each is None else [dice.choice(whole)]:
-            made.add(program, option, (choice,), who, program != "sbatch" and dice.random() < 0.2)
-    if Who.ROOT in plan.people and (plan.values_each is None or dice.random() < 0.2):
-        made.add(program, option, (dice.choice(found),), Who.ROOT, program != "sbatch" and dice.random() < 0.2)
+        for who in whole if plan.is_whole else [dice.choice(whole)]:
+            in_job = plan.is_whole and who is Who.USER
+            made.add(program, option, (choice,), who, not in_job and made.draw_login())
+    if plan.is_whole:
+        made.add(program, option, (dice.choice(others),), Who.USER, True)
+    if Who.ROOT in plan.people and (plan.is_whole or dice.random() < 0.2):
+        for place in [False, True] if plan.is_whole else [made.draw_login()]:
+            made.add(program, option, (dice.choice(found),), Who.ROOT, place)
 
 
 def _add_commands(made: Draw) -> None:
     everybody = [Who.USER, *(who for who in made.plan.people if who is not Who.STEP_ROOT)]
-    by_name: dict[str, list[commands.Command]] = {}
     for command in commands.COMMANDS:
         if command.works:
             made.add_command(command, Who.USER, False)
-        else:
-            by_name.setdefault(command.name, []).append(command)
-    for found in by_name.values():
-        few = found if made.plan.values_each is None else made.dice.sample(found, 1)
-        for command in few:
+    for found in _by_name(command for command in commands.COMMANDS if not command.works):
+        for command in found if made.plan.is_whole else made.dice.sample(found, 1):
             able = [who for who in everybody if who is not Who.ADMINISTRATOR or command.harms_nobody]
-            for who in able if made.plan.values_each is None else [made.dice.choice(able)]:
-                made.add_command(command, who, False)
+            for who in able if made.plan.is_whole else [made.dice.choice(able)]:
+                in_job = made.plan.is_whole or command.needs_job or not made.draw_login()
+                made.add_command(command, who, not in_job)
+    if made.plan.is_whole:
+        _add_from_login(made)
+
+
+def _add_from_login(made: Draw) -> None:
+    """Adds a line of the user and one of root for each name that needs no job."""
+    both = [Who.USER, *(who for who in made.plan.people if who is Who.ROOT)]
+    for found in _by_name(command for command in commands.COMMANDS if not command.needs_job):
+        for who in both:
+            made.add_command(replace(made.dice.choice(found), works=False), who, True)
+
+
+def _by_name(some: Iterable[commands.Command]) -> list[list[commands.Command]]:
+    by_name: dict[str, list[commands.Command]] = {}
+    for command in some:
+        by_name.setdefault(command.name, []).append(command)
+    return [*by_name.values()]
 
 
 BASELINES = {

@@ -14,7 +14,7 @@ LINK = f"{FOLDER}/link"
 BUNDLE = f"{FOLDER}/bundle"
 """A container's bundle with the witness in it."""
 LISTS = f"{FOLDER}/lists"
-"""Files that options read: a list of nodes, a crontab, variables."""
+"""Files that options read: lists of nodes and programs, a crontab, variables."""
 PREFIX = "witness-wrote-"
 """Prefix of every file that a line asks somebody to write."""
 
@@ -30,6 +30,8 @@ READ = (
     f"{LINK}/run/slurm-node/slurm.key",
     "/var/spool/slurmd/conf-cache/slurm.conf",
 )
+GPU = "/dev/fakegpu0"
+"""A GPU that no line asks for, where workers have some (tests/vm/v2_cluster.py)."""
 WRITE = (
     "/proc/1/root/run/{name}",
     "/proc/1/root/usr/sbin/{name}",
@@ -64,6 +66,7 @@ VALUES: Mapping[str, tuple[str, ...]] = {
     "container-id": ("../../../run/slurm-node", "witness"),
     "context": ("system_u",),
     "mail-user": ("0", "64030"),
+    "multi-prog": (*READ[:4], f"{LISTS}/programs-with-many-words"),
     "interactive": ("",),
 }
 """Of options that name something else than a path, a program or a user."""
@@ -73,6 +76,7 @@ WORKS = {
     "bbf": f"{LISTS}/nodes",
     "nodefile": f"{LISTS}/nodes",
     "export-file": f"{LISTS}/variables",
+    "multi-prog": f"{LISTS}/programs",
     "output": f"{FOLDER}/scratch/{{name}}",
     "error": f"{FOLDER}/scratch/{{name}}",
     "chdir": FOLDER,
@@ -86,6 +90,8 @@ WORKS = {
     "get-user-env": "",
 }
 """A value of each option with which the witness runs: without it, refusals prove nothing."""
+POSITIONAL = {"multi-prog"}
+"""Flags whose value stands in the place of the program."""
 TERMINAL = {"pty"}
 """Options that want a terminal."""
 STREAMS = {"input": "cat", "output": "echo {name}", "error": "sh -c 'echo {name} >&2'"}
@@ -123,9 +129,14 @@ class Choice:
     always: bool = False
 
     @property
+    def argument(self) -> str:
+        """The option's own value, in its word or its variable."""
+        return "" if self.option in POSITIONAL else self.value
+
+    @property
     def word(self) -> str:
         """The option as a word of a command."""
-        return f"--{self.option}={self.value}" if self.value else f"--{self.option}"
+        return f"--{self.option}={self.argument}" if self.argument else f"--{self.option}"
 
 
 def choices(program: str, option: str, kind: Kind) -> list[Choice]:
@@ -136,6 +147,8 @@ def choices(program: str, option: str, kind: Kind) -> list[Choice]:
     if option in STREAMS:
         relative = "slurm-node/slurm.key" if option == "input" else name
         found += [Choice(option, relative, (folder,), does) for folder in RELATIVE]
+    if option == "input":
+        found.append(Choice(option, GPU, does=does, always=True))
     if program == "sbatch" and option in {"output", "error"}:
         does = STREAMS[option].format(name=LIMIT)
         found += [Choice(option, limit, does=does, always=True) for limit in LIMITS]

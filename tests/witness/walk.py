@@ -16,7 +16,7 @@ from tests.witness.cluster import Cluster
 from tests.witness.installed import Installed
 from tests.witness.leftovers import Leftovers
 from tests.witness.limits import Limits
-from tests.witness.planting import KEPT_STEP, START_UP, folder_of, plant, plant_start_up, remove_start_up
+from tests.witness.planting import KEPT_STEP, START_UP, UNTIL_KEPT, folder_of, plant, plant_start_up, remove_start_up
 from tests.witness.values import FOLDER, LIBRARY, PREFIX
 
 SEED = int(os.environ.get("PULUMI_SLURM_SEED") or random.randrange(10**6))
@@ -124,7 +124,7 @@ class Walk:
             seconds: for all of them.
             seconds_each: after which a line is ended.
         """
-        texts = {"job": KEPT_STEP, "login": ""}
+        texts = {"job": KEPT_STEP, "login": UNTIL_KEPT}
         for label, (program, from_login) in runs.BASELINES.items():
             marked = f"WITNESS={self.seed}-{label} LD_PRELOAD={LIBRARY} env {program}"
             texts["login" if from_login else "job"] += f"{marked}\n"

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define POD_FILE "usr/lib/python3/dist-packages/slurm_node/pod/paths.py"
@@ -59,6 +60,20 @@ static void add_folder(const char *name, const char *path) {
     if (!fstat(folder, &facts))
         add("%s=%lu:%lu:%s", name, (unsigned long)facts.st_dev, (unsigned long)facts.st_ino, shows_pod(folder));
     close(folder);
+}
+
+/* Slurm opens the first three descriptors of a task. */
+static void add_devices(void) {
+    for (int file = 0; file < 3; file++) {
+        struct stat facts;
+        char path[64], name[512] = "";
+        if (fstat(file, &facts) || !(S_ISCHR(facts.st_mode) || S_ISBLK(facts.st_mode)))
+            continue;
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+        if (readlink(path, name, sizeof(name) - 1) < 0)
+            name[0] = 0;
+        add("device=%c:%u:%u:%s", S_ISCHR(facts.st_mode) ? 'c' : 'b', major(facts.st_rdev), minor(facts.st_rdev), name);
+    }
 }
 
 static void add_each(const char *name, const char *folder, const char *below) {
@@ -128,6 +143,7 @@ static void tell(const char *as) {
     add_folder("cwd", "/proc/self/cwd");
     add_folder("first_root", "/proc/1/root");
     add_each("descriptor", "/proc/self/fd", "");
+    add_devices();
     add_each("thread", "/proc/self/task", "/root");
     add_each("descriptor", "/proc/thread-self/fd", "");
     add_lines();

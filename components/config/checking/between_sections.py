@@ -12,6 +12,7 @@ from components.config.accounting import AccountingMode
 from components.config.addons.mode import AddonMode
 from components.config.addons.network_operator import NEEDS_OPERATOR
 from components.config.model import NotParsedError
+from components.config.nodes.health import HEALTH_SECONDS
 from components.config.nodes.node_sets import NodeSet
 from components.config.nodes.submounts import Submount
 from components.config.pod_options import PodOptions
@@ -19,6 +20,7 @@ from components.config.program import Config, OperatorMode
 from components.config.rule import Violation, named_twice
 from components.config.values.files import is_within, meets
 from contract import names
+from contract.site_scripts import Kind
 
 _OWN_CLAIMS: Final = (names.JAIL, names.CONTROLLER_STATE, names.DATABASE)
 
@@ -48,6 +50,19 @@ def _members(config: Config) -> Iterator[Violation]:
                 yield Violation("partitions", index, "nodeSets", position, want=want)
             elif member in members[:position]:
                 yield Violation("partitions", index, "nodeSets", position, want="each node set once")
+
+
+def _node_conditions(config: Config) -> Iterator[Violation]:
+    conditions = config.health.node_conditions
+    if conditions and not config.operator.watch_nodes:
+        want = "nothing beside operator.watchNodes: false: the operator could not read them"
+        yield Violation("health", "nodeConditions", want=want)
+    sets = [node_set.name for node_set in config.node_sets]
+    for index, condition in enumerate(conditions):
+        for position, name in enumerate(getattr(condition, "node_sets", ())):
+            if name not in sets:
+                want = f"the name of a node set; there are: {', '.join(sets) or 'none'}"
+                yield Violation("health", "nodeConditions", index, "nodeSets", position, want=want)
 
 
 def _administrators(config: Config) -> Iterator[Violation]:
@@ -226,6 +241,14 @@ def _node_submounts(config: Config, node_set: NodeSet) -> Iterator[Violation]:
         yield violation.inside("submounts")
 
 
+def _health_scripts(config: Config) -> Iterator[Violation]:
+    """The next check of a node begins only after the scripts of the one before."""
+    longest = HEALTH_SECONDS + config.slurm.scripts.seconds(Kind.HEALTH_CHECK)
+    if longest > HEALTH_SECONDS and config.health.interval_seconds <= longest:
+        want = f"more than {longest}s, which a check may take with the scripts of slurm.scripts.healthCheck"
+        yield Violation("health", "interval", want=want)
+
+
 def _submounts(config: Config, submounts: Sequence[Submount]) -> Iterator[Violation]:
     """Conflicts of a pod's submounts with each other and with the jail."""
     earlier: dict[str, int] = {}
@@ -255,6 +278,7 @@ ON_CONFIG: Final = (
     _node_sets,
     _partitions,
     _members,
+    _node_conditions,
     _administrators,
     _operator_image,
     _database,
@@ -263,6 +287,7 @@ ON_CONFIG: Final = (
     _gpus_to_come,
     _gpus,
     _locked_memory,
+    _health_scripts,
     _login_submounts,
     _pods,
 )

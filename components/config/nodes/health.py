@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator
 
 from components.config.model import Model, setting
 from components.config.rule import Violation, rule
+from components.config.values.object_names import ConditionType, SetName
 from components.config.values.quantities import Duration, WholeNumber, duration_seconds
 from components.config.values.validation import wrong
 from contract import policies
@@ -15,6 +16,8 @@ from contract.reasons import Check
 
 HEALTH_SECONDS: Final = 12
 """Time after which Slurm ends a check (HealthCheckTimeout). node-health itself takes at most 10 s."""
+PROLOG_SECONDS: Final = 30
+"""Time after which Slurm ends a prolog (PrologTimeout). Ours reads files, and tells a waiting srun within 10 s."""
 
 
 class CheckedState(StrEnum):
@@ -62,6 +65,23 @@ class Checks(Model):
                 yield Violation("disabled", index, want="each check once")
 
 
+class NodeCondition(Model):
+    """A condition of Kubernetes nodes that another program writes; see docs/health.md."""
+
+    type: ConditionType = setting("Type of the condition, such as KernelDeadlock of node-problem-detector.")
+    fails_when: bool = setting(
+        "Status that drains the nodes there: true for a condition that tells of a fault, false for one that tells that "
+        "all is well.",
+        default=True,
+    )
+    node_sets: list[SetName] = setting("Node sets that it concerns; none named: all.", factory=list)
+
+    @rule
+    def _type(self) -> Iterator[Violation]:
+        if self.type == "Ready":
+            yield Violation("type", want="another condition: the operator follows Ready by itself")
+
+
 class Health(Model):
     """Health checks of nodes; see docs/health.md."""
 
@@ -86,8 +106,27 @@ class Health(Model):
     )
 
     checks: Checks = setting("Which checks are made, and what UNKNOWN means.", factory=Checks)
+    node_conditions: list[NodeCondition] = setting(
+        "Conditions of Kubernetes nodes that count as checks, written by node-problem-detector, NVSentinel and others. "
+        "Needs operator.watchNodes.",
+        factory=list,
+        max_length=32,
+    )
+
+    @rule
+    def _node_conditions(self) -> Iterator[Violation]:
+        types = [getattr(condition, "type", None) for condition in self.node_conditions]
+        for index, kind in enumerate(types):
+            if kind is not None and kind in types[:index]:
+                yield Violation("nodeConditions", index, "type", want="each type once")
 
     @property
     def interval_seconds(self) -> int:
         """The interval as slurm.conf has it."""
         return duration_seconds(self.interval)
+
+    def conditions_of(self, node_set: str) -> list[dict[str, Any]]:
+        """The conditions that count as checks of a set's nodes, as its NodeSet resource has them."""
+        drains = {"unknownDrains": True} if self.checks.unknown is UnknownPolicy.DRAIN else {}
+        own = [each for each in self.node_conditions if not each.node_sets or node_set in each.node_sets]
+        return [{"type": condition.type, "failsWhen": condition.fails_when, **drains} for condition in own]

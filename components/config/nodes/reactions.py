@@ -18,8 +18,8 @@ class Reactions(Policy):
     )
     replace: bool = setting(
         "Whether the idle pod moves to another Kubernetes node when restarts do not help and the Kubernetes node is "
-        "at fault. The operator cordons and taints the old one. The pod also leaves one that is not ready or that "
-        "others tainted.",
+        "at fault. The operator cordons and taints the old one. The pod also leaves one that is not ready, that "
+        "others tainted, or that fails by health.nodeConditions.",
         default=_DEFAULTS.replace,
     )
     after: Duration = setting(

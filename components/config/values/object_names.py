@@ -44,6 +44,7 @@ QosName = Annotated[
 ]
 GresType = Annotated[str, matching(r"[a-z0-9][a-z0-9_]{0,62}", "a GPU type such as h100: lower-case letters, digits")]
 LabelKey = Annotated[str, matching(_LABEL_KEY, "a Kubernetes label key such as example.com/pool")]
+ConditionType = Annotated[str, matching(_LABEL_KEY, "the type of a Kubernetes condition such as KernelDeadlock")]
 LabelValue = Annotated[
     str, matching(_LABEL_VALUE, "a Kubernetes label value: at most 63 letters, digits, `.`, `_`, `-`")
 ]

@@ -51,7 +51,6 @@ OWNED: Final = {
 REFUSED: Final = {
     "AllowGroups": "slurmctld knows no groups, since people are in the jail alone, and would admit nobody; "
     "allowAccounts says who may use the partition",
-    "Topology": "it names a part of topology.yaml, which this program does not write",
     "ExclusiveUser": "Slurm 26.05 has another key in its place; exclusive: USER says the same",
     "ExclusiveTopo": "Slurm 26.05 has another key in its place; exclusive: TOPO says the same",
     "Priority": "it would set two keys at once; priorityTier and priorityJobFactor set each",
@@ -69,6 +68,7 @@ ALLOWED: Final = (
     "OverTimeLimit",
     "ReqResv",
     "RootOnly",
+    "Topology",
     "TRESBillingWeights",
 )
 """Keys that partitions[].options sets."""

@@ -8,15 +8,13 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
+import yaml
 from pydantic import AfterValidator, BeforeValidator
 
+from components.config.values.project_files import MOST_BYTES, text_or_path
 from components.config.values.validation import wrong
-
-MOST_BYTES: Final = 512 << 10
-"""Of all files together. A ConfigMap holds 1 MiB, with slurm.conf and the other files of this program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +80,6 @@ REFUSED: Final[Mapping[str, str]] = {
 """Name → why nobody may give it."""
 
 _INCLUDE: Final = re.compile(r"(?im)^[ \t]*include[ \t]")
-_ABSENT: Final = "a file of the project, whose path begins at Pulumi.yaml"
 
 
 def check_file_name(name: str) -> str:
@@ -101,37 +98,6 @@ def check_file_name(name: str) -> str:
         flat = "a name without folders, " if "/" in name else ""
         raise wrong(f"{flat}one of {', '.join(TAKEN)}{hint}")
     return name
-
-
-def file_text(value: Any) -> Any:
-    """The text of a file: as it is, or read from `{path: …}`.
-
-    Raises:
-        PydanticCustomError: The path leads to no text of this project, or the value is no text.
-    """
-    if isinstance(value, Mapping) and set(value) == {"path"} and isinstance(value["path"], str):
-        return _read(value["path"])
-    if not isinstance(value, str):
-        raise wrong("the file's text, or {path: …} with a path of the project")
-    return value
-
-
-def _read(path: str) -> str:
-    # Pulumi runs a program in its project's folder.
-    folder = Path.cwd()
-    if Path(path).is_absolute() or ".." in Path(path).parts:
-        raise wrong(f"{_ABSENT}, without `..`")
-    file = folder / path
-    try:
-        if not file.is_file():
-            raise wrong(f"{_ABSENT}: there is {'a folder' if file.is_dir() else 'nothing'} at {file}")
-        if file.stat().st_size > MOST_BYTES:
-            raise wrong(f"a file of at most {MOST_BYTES >> 10} KiB: {file} has {file.stat().st_size} bytes")
-        return file.read_bytes().decode()
-    except UnicodeDecodeError as error:
-        raise wrong(f"a file with UTF-8 text: {file} has another byte at {error.start}") from None
-    except OSError as error:
-        raise wrong(f"a file that can be read: {file}: {error.strerror}") from None
 
 
 def check_file_text(text: str) -> str:
@@ -172,6 +138,18 @@ def problems(files: Mapping[str, str], options: Mapping[str, str]) -> Iterator[t
         yield largest, f"at most {MOST_BYTES >> 10} KiB in all files together; they have {total} bytes"
 
 
+def topologies(text: str) -> list[str] | None:
+    """Return the names of the topologies in a topology.yaml; None if the text has another shape, which Slurm tells."""
+    try:
+        listed = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError):
+        return None
+    rows = listed if isinstance(listed, list) else [listed]
+    if not all(isinstance(row, Mapping) for row in rows):
+        return None
+    return [str(row["topology"]) for row in rows if row.get("topology") is not None]
+
+
 def _missing(taken: Taken, value: str | None) -> str:
     """Return which option a file needs; empty if it is set, or this program sets it."""
     if taken.word:
@@ -196,4 +174,4 @@ def loader(key: str, word: str) -> str:
 
 
 FileName = Annotated[str, AfterValidator(check_file_name)]
-FileText = Annotated[str, BeforeValidator(file_text), AfterValidator(check_file_text)]
+FileText = Annotated[str, BeforeValidator(text_or_path), AfterValidator(check_file_text)]

@@ -66,14 +66,16 @@ _OWNED_FOR: Final = {
         "AccountingStoragePass",
         "AccountingStorageEnforce",
     ),
-    "it would run a program in the pod's root, outside the jail": (
+    "slurm.scripts has yours, which run beside ours": (
         "Prolog",
         "Epilog",
         "PrologSlurmctld",
         "EpilogSlurmctld",
+        "HealthCheckProgram",
+    ),
+    "it would run a program in the pod's root, outside the jail": (
         "ResvProlog",
         "ResvEpilog",
-        "HealthCheckProgram",
         "UnkillableStepProgram",
         "SlurmctldPrimaryOnProg",
         "SlurmctldPrimaryOffProg",

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from components.config.nodes import node_sets
+from components.config.nodes.health import Health, NodeCondition
 from components.config.nodes.reactions import Reactions
 from components.config.values.object_names import LONGEST_SET_NAME, SET_NAME
 from components.config.values.quantities import PERCENTAGE
@@ -57,6 +58,20 @@ def _words(description: str | None, length: int) -> Schema:
     return {"description": description, "type": "array", "maxItems": 256, "items": text(length)}
 
 
+def _node_conditions() -> Schema:
+    of = NodeCondition.model_fields
+    condition = {
+        "type": {"description": of["type"].description, **text(317)},
+        "failsWhen": {**described("boolean", of["fails_when"].description or ""), "default": True},
+        "unknownDrains": {
+            **described("boolean", "Whether the condition drains when it is Unknown, or when nobody has written it."),
+            "default": False,
+        },
+    }
+    told = Health.model_fields["node_conditions"].description
+    return {"description": told, "type": "array", "maxItems": 32, "items": section("", condition, ["type"])}
+
+
 def _spec() -> Schema:
     fields = node_sets.NodeSet.model_fields
     cluster = "SlurmCluster of this namespace that the nodes belong to."
@@ -74,6 +89,7 @@ def _spec() -> Schema:
             "replicas": {"description": replicas, **INT32, **limits(fields["replicas"])},
             "features": _words(fields["features"].description, 64),
             "featureLabels": _words(fields["feature_labels"].description, 317),
+            "nodeConditions": _node_conditions(),
             **{key: {"description": fields[key].description, **schema} for key, schema in sections.items()},
         },
         ["cluster", "statefulSet"],

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from components.config.login import AdminLevel
-from components.control.crds import definition
+from components.control.crds import definition, job_counts
 from components.control.crds.schema import TIME, Schema, checked, described, section, text
 from components.slurm import config_dry_run
 from contract import names
@@ -106,6 +106,7 @@ def _status() -> Schema:
             "nodes": section("Nodes of all node sets, as Slurm counts them.", nodes),
             "administrators": {**described("object", appointed), "additionalProperties": {"type": "string"}},
             "configuration": _configuration(),
+            "jobs": job_counts.job_counts(),
             "conditions": definition.conditions(
                 "Available (jobs can run now), Progressing (something still moves), Degraded (what is wrong), "
                 "DrainedByPeople (what people took out of service), Healing (declared objects are held); Ready, "

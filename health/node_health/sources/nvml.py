@@ -148,7 +148,7 @@ def snapshot(library: Any, machine: Machine) -> Snapshot:
         driver = _text(library.nvmlSystemGetDriverVersion())
         gpus = tuple(_gpu(library, index) for index in range(library.nvmlDeviceGetCount()))
         grew = increase(machine, "gpus", dict(_counters(gpus)))
-        idle = not jobs.look(machine).running
+        idle = not machine.once(jobs.look).running
         return Snapshot(gpus, driver, module=module_version(machine), grew=grew, idle=idle)
     finally:
         library.nvmlShutdown()

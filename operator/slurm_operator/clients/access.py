@@ -14,7 +14,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 def find() -> kopf.ConnectionInfo:
-    """Find the way to the API server; to be asked anew for each call, since the kubelet renews the token's file.
+    """Return the way to the API server. Callers ask before each call, since the kubelet renews the token's file.
 
     Raises:
         FileNotFoundError: neither a service account nor the file named by KUBECONFIG is there.

@@ -22,7 +22,7 @@ def expand(expression: str) -> frozenset[str]:
 
 
 def _names(part: str) -> list[str]:
-    # What stood in brackets is every second piece.
+    # Every second piece stood in brackets.
     pieces = enumerate(_BRACKETS.split(part))
     choices = [_numbers(piece) if number % 2 else [piece] for number, piece in pieces]
     return ["".join(parts) for parts in itertools.product(*choices)]

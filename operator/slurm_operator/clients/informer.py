@@ -1,4 +1,4 @@
-"""Declared kinds as the API server holds them now, kept fresh by watches: to see an edit costs no polling."""
+"""A cache of the API server's objects, which watches keep current: the operator sees an edit without polling."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 _RETRY_SECONDS = 1.0
 _LONGEST_RETRY_SECONDS = 10.0
 _SHORT_SECONDS = 5.0
-"""A watch that ends sooner is not begun again at once: a proxy, or a busy API server, may end each one so."""
+"""A watch that ends sooner waits before it begins again: a proxy, or a busy API server, may end every watch so."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,13 +44,13 @@ class Watch:
 
     @property
     def params(self) -> dict[str, str]:
-        """The query parameters that select the watched objects."""
+        """Return the query parameters that select the watched objects."""
         by_name = {"fieldSelector": f"metadata.name={self.name}"} if self.name else {}
         return by_name | ({"labelSelector": self.selector} if self.selector else {})
 
 
 def plural(kind: str) -> str:
-    """A kind as URLs have it; holds for every kind that the program declares."""
+    """Return the plural of a kind, as URLs have it. The rule holds for every kind that the program declares."""
     word = kind.lower()
     return f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
 
@@ -59,7 +59,8 @@ def plural(kind: str) -> str:
 class _Shown:
     """The cache of one watch: what `read` kept of each object, by name, and the versions of its latest events.
 
-    `newest` is the version of the newest news of a name, also of one that went. Older than `version` is all else.
+    `newest` is the version of the latest event by name, of deleted objects too. For all other names events older than
+    `version` tell nothing new.
     """
 
     read: Callable[[Object], Any]
@@ -99,7 +100,7 @@ class Informer:
     """
 
     def __init__(self, api: KubernetesApi, changed: Callable[[], None]) -> None:
-        """Begin with no watches.
+        """Begin without a watch.
 
         Args:
             api: the API server.
@@ -205,7 +206,7 @@ class Informer:
         shown = _Shown(watch.read)
         async for version, items in self._api.pages(watch.api, plural(watch.kind), watch.params):
             for item in items:
-                live = {"apiVersion": watch.api, "kind": watch.kind, **item}  # Lists leave out what every item is.
+                live = {"apiVersion": watch.api, "kind": watch.kind, **item}  # Items of a list lack their kind.
                 shown.objects[item["metadata"]["name"]] = watch.read(live)
             shown.version = int(version)
         return shown

@@ -17,20 +17,21 @@ from slurm_operator.clients.slurm_error import SlurmError
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets import records
 from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.reasons import Reason
 from slurm_operator.state import Jobs, Named, SlurmJob, TooDeep, Unknown
 
 MOST_LISTED = 10_000
-"""A longer list costs slurmrestd 20 MiB per 10,000 jobs, and seconds that grow with the square of its length."""
+"""Longest list of jobs: slurmrestd takes 20 MiB for 10,000 of them, and time by the square of their number."""
 MOST_LOOKED_AT = 200
-"""A record costs slurmrestd 140 KiB and some milliseconds, and a pass is to take at most three seconds."""
+"""Job records that a pass reads: each costs slurmrestd 140 KiB and some milliseconds, and a pass has three seconds."""
 MOST_ALIVE = 1_000
-"""A configuration that takes a partition away is rare, and may wait longer."""
+"""Job records that a pass reads before a partition is removed: that is rare, and may take longer."""
 MOST_SECONDS = 20.0
-"""For a look at jobs; a pass that is late allows less."""
+"""Deadline of one look at jobs. A pass that is late allows less."""
 JUDGED_FROM_SECONDS = 10.0
-"""A look that had so long and came to no end is not begun again soon."""
+"""A look that had this time and did not finish pauses further looks for REST_SECONDS."""
 REST_SECONDS = 600.0
-"""Only jobs that wait or run are counted, and not at once; a list that is found to be too long is left for so long."""
+"""Pause after a list that was too long or too slow: slurmctld's own count leaves out ended jobs, and may be old."""
 NAMES_SECONDS = 3600.0
 """Only `scontrol update` changes the nodes that a job asks for, so each job is read once an hour."""
 _FOR_NODES = frozenset({"None", "Resources", "Priority", "ReqNodeNotAvail", "PartitionConfig", "PartitionNodeLimit"})
@@ -48,7 +49,7 @@ class JobListing:
         """By slurmrestd and job: when it was looked at, and what was seen."""
 
     async def with_processes(self, rest: SlurmRest, seconds: float = MOST_SECONDS) -> Jobs | Unknown:
-        """Look at the jobs that may have processes; of very many only at those in states that are no plain running."""
+        """Look at jobs that may have processes; if they are too many, at suspended, completing and unheard-of ones."""
         kinds = (slurm_nodes.may_have_processes, slurm_nodes.is_out_of_the_ordinary)
         return await self._look(rest, seconds, MOST_LOOKED_AT, *kinds)
 
@@ -64,18 +65,18 @@ class JobListing:
         """
         try:
             async with asyncio.timeout(min(seconds, MOST_SECONDS)):
-                states = await self._states(rest)
+                states = await self.states(rest)
                 if isinstance(states, Unknown):
                     return None
-                alive = _lookups(states, slurm_nodes.has_not_ended)
+                alive = lookups(states, slurm_nodes.has_not_ended)
                 known = self._keep_known(rest.url, alive)
                 left = [number for number in sorted(alive) if number not in known]
-                async for number, read in _one_by_one(rest, _first(left, alive)):
+                async for number, read in one_by_one(rest, first(left, alive)):
                     known[number] = tuple(read)
                     self._known[rest.url, number] = (self._clock(), known[number])
                 if len(known) < len(alive):
                     return None
-                waiting = {_whole(number) for number, words in states if "PENDING" in words}
+                waiting = {asked_as(number) for number, words in states if "PENDING" in words}
                 jobs = [job for number, read in known.items() for job in _as_now(read, number in waiting)]
                 return records.named(jobs, await rest.reservations())
         except (SlurmError, TimeoutError):
@@ -99,18 +100,15 @@ class JobListing:
         """
         try:
             async with asyncio.timeout(min(seconds, MOST_SECONDS)):
-                states = await self._states(rest)
+                states = await self.states(rest)
                 if isinstance(states, Unknown):
                     return None
-                waiting = _lookups(states, lambda words: "PENDING" in words)
+                waiting = lookups(states, lambda words: "PENDING" in words)
                 counted: collections.Counter[str] = collections.Counter()
-                asked = _first(sorted(waiting), waiting)
-                rows = collections.Counter(_whole(number) for number, words in states if "PENDING" in words)
-                async for number, jobs in _one_by_one(rest, asked):
-                    there = [job for job in jobs if _could_start(job)]
-                    # All waiting tasks of an array are one record.
-                    times = max(1, rows[number] // len(there)) if there else 0
-                    counted.update(partition for job in there * times for partition in _asked(job))
+                asked = first(sorted(waiting), waiting)
+                rows = collections.Counter(asked_as(number) for number, words in states if "PENDING" in words)
+                async for number, jobs in one_by_one(rest, asked):
+                    counted.update(_nodes_asked_for(number, jobs, rows[number]))
                 return counted if len(asked) == len(waiting) else _as_many(counted, len(waiting) / max(1, len(asked)))
         except (SlurmError, TimeoutError):
             return None
@@ -121,11 +119,11 @@ class JobListing:
         """Look at the jobs whose states are of the first kind, or if these are too many, of the next."""
         try:
             async with asyncio.timeout(min(seconds, MOST_SECONDS)):
-                states = await self._states(rest)
+                states = await self.states(rest)
                 if isinstance(states, Unknown):
                     return states
                 for kind in kinds:
-                    numbers = _lookups(states, kind)
+                    numbers = lookups(states, kind)
                     if sum(numbers.values()) <= most:
                         return Jobs(await _jobs_of(rest, numbers), complete=kind is kinds[0])
         except SlurmError as error:
@@ -134,13 +132,23 @@ class JobListing:
             limit = min(seconds, MOST_SECONDS)
             if limit >= JUDGED_FROM_SECONDS:
                 self._rests_until[rest.url] = self._clock() + REST_SECONDS
-            return TooDeep("JobsNotListed", f"slurmrestd did not tell of all jobs within {limit:.0f} s")
-        return TooDeep("TooManyJobs", f"more than {most} jobs would have to be looked at")
+            return TooDeep(Reason.JOBS_NOT_LISTED, f"slurmrestd did not tell of all jobs within {limit:.0f} s")
+        return TooDeep(Reason.TOO_MANY_JOBS, f"more than {most} jobs would have to be looked at")
 
-    async def _states(self, rest: SlurmRest) -> list[tuple[str, frozenset[str]]] | Unknown:
-        count = None if self._clock() < self._rests_until.get(rest.url, 0.0) else await rest.job_count()
-        if count is None or count > MOST_LISTED:
-            return TooDeep("TooManyJobs", f"the queue is not listed, for it has more than {MOST_LISTED:,} jobs")
+    async def states(self, rest: SlurmRest) -> list[tuple[str, frozenset[str]]] | Unknown:
+        """List the states of all jobs, unless the queue is too deep or slurmctld has not counted it yet.
+
+        Raises:
+            SlurmError: slurmrestd does not tell.
+        """
+        deep = TooDeep(Reason.TOO_MANY_JOBS, f"the queue is not listed, for it has more than {MOST_LISTED:,} jobs")
+        if self._clock() < self._rests_until.get(rest.url, 0.0):
+            return deep
+        count = await rest.job_count()
+        if count is None:
+            return TooDeep(Reason.JOBS_NOT_LISTED, "slurmctld has not counted its jobs yet")
+        if count > MOST_LISTED:
+            return deep
         states = await rest.job_states()
         if len(states) > MOST_LISTED:
             self._rests_until[rest.url] = self._clock() + REST_SECONDS
@@ -152,23 +160,37 @@ def _could_start(job: SlurmJob) -> bool:
     return "PENDING" in job.states and "COMPLETING" not in job.states and job.waits_for in _FOR_NODES
 
 
-def _asked(job: SlurmJob) -> list[str]:
-    """A job's partitions, each once for each node that it asks for."""
-    return [partition for partition in job.partitions for _ in range(job.node_count)]
+def _nodes_asked_for(number: str, jobs: Sequence[SlurmJob], rows: int) -> collections.Counter[str]:
+    """Count by partition the nodes that a job, an array or a heterogeneous job waits for.
+
+    Waiting tasks of an array share the record that has the array's number. A task that was requeued, say, has one of
+    its own (job_array_split in src/slurmctld/job_mgr.c).
+
+    Args:
+        number: what slurmrestd was asked for.
+        jobs: the records of its answer.
+        rows: how many of its tasks or components wait.
+    """
+    waiting = sum("PENDING" in job.states for job in jobs)
+    counted: collections.Counter[str] = collections.Counter()
+    for job in filter(_could_start, jobs):
+        tasks = 1 + max(0, rows - waiting) * (str(job.job_id) == number)
+        counted.update(dict.fromkeys(job.partitions, tasks * job.node_count))
+    return counted
 
 
 def _as_many(counted: Mapping[str, int], times: float) -> dict[str, int]:
-    """Count for all jobs what was counted for some."""
+    """Return the counts of some jobs, scaled to all of them."""
     return {partition: math.ceil(nodes * times) for partition, nodes in counted.items()}
 
 
-def _whole(number: str) -> str:
+def asked_as(number: str) -> str:
     """Return the number to ask slurmrestd for: that of the job's array, or of its heterogeneous job."""
     return number.replace("+", "_").partition("_")[0]
 
 
-def _first(numbers: Iterable[str], records_of: collections.Counter[str]) -> list[str]:
-    """As many as a pass may look at; one whose answer is very long for itself, and none that is longer than that."""
+def first(numbers: Iterable[str], records_of: collections.Counter[str]) -> list[str]:
+    """Return the numbers that this pass looks at: one alone if its answer is long, none if it is too long."""
     chosen: list[str] = []
     total = 0
     for number in numbers:
@@ -180,11 +202,11 @@ def _first(numbers: Iterable[str], records_of: collections.Counter[str]) -> list
 
 
 def _as_now(read: Iterable[SlurmJob], waits: bool) -> list[SlurmJob]:
-    """Jobs that were looked at earlier: of what waits by now, an earlier node is none that it has."""
+    """Return jobs that were read earlier. One that waits by now has lost the nodes that it had then."""
     return [dataclasses.replace(job, nodes=frozenset()) if waits else job for job in read]
 
 
-def _lookups(
+def lookups(
     states: Iterable[tuple[str, frozenset[str]]], kind: Callable[[frozenset[str]], bool]
 ) -> collections.Counter[str]:
     """Return the numbers to ask slurmrestd for, and how many job records each answer has.
@@ -195,7 +217,7 @@ def _lookups(
     records: collections.Counter[str] = collections.Counter()
     asked = set()
     for number, words in states:
-        whole = _whole(number)
+        whole = asked_as(number)
         records[whole] = max(1, records[whole]) + (words != {"PENDING"})
         if kind(words):
             asked.add(whole)
@@ -203,11 +225,12 @@ def _lookups(
 
 
 async def _jobs_of(rest: SlurmRest, numbers: Iterable[str]) -> tuple[SlurmJob, ...]:
-    jobs_read = [job async for _, jobs in _one_by_one(rest, sorted(numbers)) for job in jobs]
+    jobs_read = [job async for _, jobs in one_by_one(rest, sorted(numbers)) for job in jobs]
     return tuple({job.job_id: job for job in jobs_read}.values())
 
 
-async def _one_by_one(rest: SlurmRest, numbers: Sequence[str]) -> AsyncIterator[tuple[str, Sequence[SlurmJob]]]:
+async def one_by_one(rest: SlurmRest, numbers: Sequence[str]) -> AsyncIterator[tuple[str, Sequence[SlurmJob]]]:
+    """Read jobs by their numbers, a few at a time."""
     for begin in range(0, len(numbers), _AT_ONCE):
         some = numbers[begin : begin + _AT_ONCE]
         for number, jobs in zip(some, await asyncio.gather(*map(rest.job, some)), strict=True):

@@ -21,11 +21,11 @@ from slurm_operator.clients import access
 
 Object = dict[str, Any]
 DEADLINE_SECONDS = 5.0
-"""For any other call in all: on it the lease is built (lease.py)."""
+"""Deadline of every other call, from its beginning to its answer. The lease relies on it (lease.py)."""
 LISTING_SECONDS = 30.0
-"""For a page of a listing, which may be long and changes nothing."""
+"""Deadline of one page of a listing, which may be long and changes nothing."""
 PAGE = 100
-"""Objects of a page: httpx holds it twice, and a Kubernetes node may have 40 KB."""
+"""Objects of one page. httpx holds a page twice in memory, and one Kubernetes node may have 40 KB."""
 WATCH_SECONDS = 240
 SILENCE_SECONDS = 150.0
 """A watch that says nothing for so long is broken: bookmarks come about once a minute."""
@@ -35,7 +35,7 @@ _KEEPALIVE = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
 )
-"""A watch whose peer went without a word ends after 25 s: until then its news are missed."""
+"""These options end a watch 25 s after its peer vanished without a word. Until then the watch misses events."""
 _MANAGER = {"fieldManager": names.OPERATOR_FIELD_MANAGER}
 _APPLY = "application/apply-patch+yaml"
 _MERGE_PATCH = "application/merge-patch+json"
@@ -73,7 +73,7 @@ class KubernetesApi:
 
     Attributes:
         written: called with each object as it is after a write of ours.
-        instance: as whom this process writes Events: the name of its pod.
+        instance: name of this process's pod, which its Events carry.
     """
 
     instance = names.OPERATOR_FIELD_MANAGER
@@ -154,7 +154,7 @@ class KubernetesApi:
         return await self.get(api, plural, name)
 
     async def create(self, api: str, plural: str, body: Object) -> Object:
-        """Create an object; it exists already: KubernetesError 409."""
+        """Create an object. If it exists already, the answer is KubernetesError 409."""
         return await self._call("POST", self._path(api, plural), body, params=_MANAGER)
 
     async def would_be_created(self, api: str, plural: str, body: Mapping[str, Any]) -> bool:
@@ -169,38 +169,38 @@ class KubernetesApi:
         return True
 
     async def replace(self, api: str, plural: str, body: Object) -> Object:
-        """Replace an object; its resourceVersion is no longer the one given: KubernetesError 409."""
+        """Replace an object. If it has another resourceVersion by now, the answer is KubernetesError 409."""
         return await self._call("PUT", self._path(api, plural, body["metadata"]["name"]), body, params=_MANAGER)
 
     async def apply(
         self, api: str, plural: str, body: Object, subresource: str = "", manager: str = names.OPERATOR_FIELD_MANAGER
     ) -> Object:
-        """Server-side apply the fields of `body` as ours; a resourceVersion in it that is not the current one: 409."""
+        """Server-side apply the fields of `body`. If its resourceVersion is old, the answer is KubernetesError 409."""
         path = self._path(api, plural, body["metadata"]["name"]) + (f"/{subresource}" if subresource else "")
         return await self._call("PATCH", path, body, params={"fieldManager": manager, "force": "true"}, kind=_APPLY)
 
     async def patch(self, api: str, plural: str, name: str, operations: Sequence[Object]) -> Object:
-        """Carry out a JSON patch; one of its tests fails: KubernetesError 422."""
+        """Apply a JSON patch. If one of its tests fails, the answer is KubernetesError 422."""
         return await self._call("PATCH", self._path(api, plural, name), operations, params=_MANAGER, kind=_JSON_PATCH)
 
     async def merge(self, api: str, plural: str, name: str, change: Object) -> Object:
-        """Merge a change into an object; a resourceVersion in it that is not the current one: KubernetesError 409."""
+        """Merge a change into an object. If its resourceVersion is old, the answer is KubernetesError 409."""
         return await self._call("PATCH", self._path(api, plural, name), change, params=_MANAGER, kind=_MERGE_PATCH)
 
     async def delete(
         self, api: str, plural: str, name: str, preconditions: Mapping[str, str], *, orphan: bool = False
     ) -> bool:
-        """Delete an object, and then what it owns; a precondition does not hold: KubernetesError 409.
+        """Delete an object, and then what it owns. If a precondition does not hold, the answer is KubernetesError 409.
 
         Args:
             api: API group and version.
             plural: the kind, as in URLs.
             name: name of the object.
-            preconditions: `uid`, or also `resourceVersion`, which any change of the object makes another.
+            preconditions: `uid`, or also `resourceVersion`, which every change of the object changes.
             orphan: leave what it owns.
 
         Returns:
-            Whether it was there; it may be gone already.
+            True if the object existed.
         """
         policy = "Orphan" if orphan else "Background"
         options = {"propagationPolicy": policy, "preconditions": dict(preconditions)}

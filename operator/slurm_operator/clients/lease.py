@@ -1,7 +1,7 @@
 """One acting operator per namespace: a Lease that is taken, renewed, and trusted only while renewal is fresh.
 
 Another's lease has run out when *we* have seen it unchanged for long enough, on our own monotonic clock. So the clocks
-of different machines need not agree. We stop acting well before another may begin.
+of different Kubernetes nodes need not agree. We stop acting well before another may begin.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
 DURATION_SECONDS = 12.0
 RENEW_SECONDS = 2.0
 LOOK_SECONDS = 1.0
-"""Between looks at another's lease: one whose holder was killed is taken within 15 s of that."""
+"""Pause between looks at another's lease. If its holder was killed, this process has the lease within 15 s."""
 TRUST_SECONDS = 6.0
-"""After this without renewal nothing new is begun; what is under way then ends within its deadline (5 s)."""
+"""Without renewal for so long, this process begins no change. Calls that it began end within their deadline (5 s)."""
 
 _API = "coordination.k8s.io/v1"
 
@@ -40,7 +40,7 @@ class Lease:
         self._renewed_at: float | None = None
 
     def check(self) -> None:
-        """Raise NotLeading unless the lease is ours and fresh; to be called before every change."""
+        """Raise NotLeading unless the lease is ours and fresh; callers check before every change."""
         if not self.held():
             raise NotLeading
 

@@ -1,4 +1,4 @@
-"""slurmrestd as the operator's eyes and hands: every call has a deadline, every doubt is a typed error.
+"""A client of slurmrestd: every call has a deadline, and every failure is a typed error.
 
 Seen with 26.05: a refused change answers 422 with `errors`. A slurmctld that is away answers 502 with error 1800. An
 unknown node in GET node/NAME answers 200 with `errors`, and an unchanged listing 304.
@@ -27,13 +27,13 @@ from slurm_operator.state import Reservation, Running, SlurmJob, SlurmNode
 
 DEADLINE_SECONDS = 5.0
 LISTING_SECONDS = 30.0
-"""Answers that grow with nodes and jobs take longer. They are asked for once slurmrestd has answered."""
+"""Deadline of answers that grow with nodes and jobs. Only a slurmrestd that has answered before is asked for them."""
 TOKEN_SECONDS = 240
 FULL_LISTING_SECONDS = 60.0
 NO_ANSWER = (httpx.HTTPError, httpx.InvalidURL, ExceptionGroup)
 """Errors that httpx raises, for an invalid URL, too; the group is anyio's, about a port beyond 65535."""
 _UNKNOWN_NODE = frozenset({0, 2018})
-"""GET node/NAME of no such node (slurmctld's answer has no record, and no error), and ESLURM_INVALID_NODE_NAME."""
+"""Errors for a node that does not exist: that of GET node/NAME, and ESLURM_INVALID_NODE_NAME."""
 _UNKNOWN_JOB = 2017
 """ESLURM_INVALID_JOB_ID."""
 
@@ -78,7 +78,7 @@ class SlurmRest:
         last_update = answer.last_update.number
         listed = answers.listed("nodes", answer.nodes)
         known = self._nodes or {}
-        # A record that says what it said is kept as it is: two listings of thousands share all but what changed.
+        # An unchanged record stays the same object: two listings of thousands of nodes share all but what changed.
         nodes = {node.name: _same(known.get(node.name), node) for node in map(answers.node, listed)}
         if len(nodes) != len(listed):
             raise SlurmError(Trouble.UNUSABLE, "nodes: a node is listed twice")
@@ -96,7 +96,7 @@ class SlurmRest:
         return counted.jobs_pending + counted.jobs_running if counted.job_states_ts.number else None
 
     async def time_there(self) -> datetime.datetime | None:
-        """Ask slurmctld what time it is there; None if it does not say."""
+        """Return the time by slurmctld's clock; None if slurmctld does not say."""
         answer = await self._read_as(answers.Diagnosis, "diag", "/diag/")
         return answers.since(answer.statistics.req_time) if answer and answer.statistics else None
 
@@ -104,8 +104,8 @@ class SlurmRest:
         """List the states of all jobs by id. Tasks of an array and components of a heterogeneous job stand apart.
 
         Seen with 26.05: 10,000 jobs cost slurmrestd 20 MiB and a quarter of a second; in full (GET jobs/) they cost it
-        1.4 GiB, with any flags. To free the answer it takes time that grows with the square of the number: 100,000
-        states cost minutes. Ask job_count() first.
+        1.4 GiB, with any flags. The time that slurmrestd takes to free the answer grows with the square of the number:
+        100,000 states cost minutes. Ask job_count() first.
         """
         answer = await self._read_as(answers.States, "job_states", "/jobs/state/", seconds=LISTING_SECONDS)
         if answer is None:
@@ -124,7 +124,7 @@ class SlurmRest:
         return [answers.job(item) for item in answers.listed("job", answer.jobs if answer else None)]
 
     async def partitions(self) -> frozenset[str]:
-        """Names of the partitions that slurmctld has."""
+        """Return the names of the partitions that slurmctld has."""
         answer = await self._read_as(answers.Partitions, "partitions", "/partitions/")
         return frozenset(
             partition.name for partition in answers.listed("partitions", answer.partitions if answer else None)
@@ -171,7 +171,7 @@ class SlurmRest:
         await self._call("drain", "POST", _node_path(name), {"state": ["DRAIN"], "reason": reason})
 
     async def keep_out(self, name: str) -> None:
-        """Drain a node without a reason: who set its reason, and what it says, stay as they are."""
+        """Drain a node without a new reason: its reason and the reason's author stay."""
         await self._call("keep_out", "POST", _node_path(name), {"state": ["DRAIN"]})
 
     async def take_down(self, name: str, reason: str) -> None:
@@ -216,7 +216,7 @@ class SlurmRest:
     async def partition_state(self, name: str) -> str:
         """Read whether a partition takes jobs (UP), finishes those that it has (DRAIN) …, empty if there is none."""
         answer = await self._read_as(answers.Partitions, "partition", f"/partition/{quote(name, safe='')}")
-        # An unknown one is a warning, and no list.
+        # For an unknown partition slurmrestd answers with a warning, without a list.
         partitions = (answer.partitions if answer else None) or []
         return next(iter(answers.states(name, partitions[0].partition.state))) if partitions else ""
 
@@ -238,7 +238,7 @@ class SlurmRest:
         await self._call("appoint", "POST", f"{names.REST_DATABASE_API}/users/", {"users": users})
 
     async def _read(self, call: str, path: str) -> dict[str, Any]:
-        """Read an answer that is small, all of it."""
+        """Read the whole of a small answer."""
         content = await self._fetch(call, path, {}, DEADLINE_SECONDS)
         return dict(answers.decoded(call, content, dict[str, Any])) if content else {}
 
@@ -250,12 +250,12 @@ class SlurmRest:
         params: Mapping[str, str] | None = None,
         seconds: float = DEADLINE_SECONDS,
     ) -> _A | None:
-        """Read what one kind of answer has of interest, None for 'not modified'."""
+        """Read the fields of one kind of answer that decisions need; None for 'not modified'."""
         content = await self._fetch(call, path, params or {}, seconds)
         return None if content is None else answers.decoded(call, content, kind)
 
     async def _fetch(self, call: str, path: str, params: Mapping[str, str], seconds: float) -> bytearray | None:
-        """Ask, a second time if slurmrestd was away or the token was not accepted; a long wait is not begun again."""
+        """Ask, and ask again if slurmrestd was away or refused the token. A call that waited long is not repeated."""
         began = time.monotonic()
         try:
             return await self._call(call, "GET", path, params=params, seconds=seconds)
@@ -339,7 +339,7 @@ def _node_path(name: str) -> str:
 
 
 def _trust(authority: bytes | None) -> ssl.SSLContext:
-    """Trust one CA and no other; what is no CA trusts nobody, which every call then says."""
+    """Return a context that trusts one CA and no other. Broken text trusts nobody, and every call then says so."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # It checks certificate and host name, and knows no CA yet.
     with contextlib.suppress(ssl.SSLError, UnicodeDecodeError, ValueError):
         context.load_verify_locations(cadata=(authority or b"").decode())
@@ -347,7 +347,7 @@ def _trust(authority: bytes | None) -> ssl.SSLContext:
 
 
 def _distrust(error: BaseException) -> ssl.SSLCertVerificationError | None:
-    """The refusal of a certificate among an error's causes."""
+    """Return the refusal of a certificate among an error's causes; None without one."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
         cause = cause.__cause__ or cause.__context__

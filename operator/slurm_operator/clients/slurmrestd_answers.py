@@ -61,6 +61,7 @@ class Node(msgspec.Struct):
     alloc_cpus: int
     alloc_memory: int = 0
     comment: str = ""
+    extra: str = ""
     cpus: int | None = None
     real_memory: int | None = None
     gres: str = ""
@@ -125,6 +126,11 @@ class Job(msgspec.Struct):
     state_reason: str = ""
     end_time: Number | None = None
     time_limit: Number | None = None
+    account: str = ""
+    qos: str = ""
+    minimum_cpus_per_node: Number | None = None
+    memory_per_cpu: Number | None = None
+    memory_per_node: Number | None = None
 
 
 class Jobs(Answer):
@@ -253,6 +259,7 @@ def node(raw: msgspec.Raw) -> SlurmNode:
         started=since(item.slurmd_start_time),
         reason_set=since(item.reason_changed_at),
         comment=item.comment,
+        extra=item.extra,
         facts=_facts(item.cpus, item.real_memory, item.gres, tuple(item.options.items())),
         allocated_memory=item.alloc_memory,
         features=None if item.features is None else _shared(item.features),
@@ -272,6 +279,8 @@ def _facts(cpus: int | None, memory_mib: int | None, gres: str, options: tuple[t
 def job(item: Job) -> SlurmJob:
     """A job as state."""
     named = [_nodes_or_every(item.required_nodes), _nodes_or_every(item.excluded_nodes)]
+    cpus = max(1, _given(item.minimum_cpus_per_node) or 1)
+    memory = _given(item.memory_per_node)
     return SlurmJob(
         job_id=item.job_id,
         states=states(str(item.job_id), item.job_state),
@@ -283,6 +292,11 @@ def job(item: Job) -> SlurmJob:
         waits_for=item.state_reason,
         # Without a limit Slurm counts a year.
         ends=since(item.end_time) if item.time_limit is None or not item.time_limit.infinite else None,
+        limit_minutes=_given(item.time_limit),
+        account=item.account,
+        qos=item.qos,
+        cpus_per_node=cpus,
+        memory_per_node=(_given(item.memory_per_cpu) or 0) * cpus if memory is None else memory,
     )
 
 
@@ -313,6 +327,11 @@ def _nodes_or_every(words: str) -> frozenset[str]:
         return hostlist.expand(words)
     except ValueError:
         return EVERY_NODE
+
+
+def _given(value: Number | None) -> int | None:
+    """A number, None if there is none or it is infinite."""
+    return value.number if value is not None and value.set and not value.infinite else None
 
 
 def since(value: Number | None) -> datetime.datetime | None:

@@ -97,7 +97,7 @@ class WatchedReads:
         if live is not None:
             self._informer.store(live)
         elif shown and name in shown:
-            # No answer says in which version it went, so the watch's late news could bring it back.
+            # No answer has the version of a deletion, so a late event of the watch could bring the object back.
             self._informer.look_again(_KINDS[plural], name)
         self._asked_at[plural, name] = news
         return live

@@ -1,4 +1,4 @@
-"""The part of a pass that concerns Slurm's administrators, whom slurmdbd keeps."""
+"""The part of a pass that concerns Slurm's administrators, which slurmdbd stores."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Administrators:
         self._looked = -EVERY_SECONDS
 
     async def bring(self, now: PassContext) -> tuple[Findings, Mapping[str, str]]:
-        """Have slurmdbd know them.
+        """Bring the declared administrators to slurmdbd.
 
         Returns:
-            What is to be told, and whom slurmdbd has for this or an earlier configuration: name → level.
+            Findings, and the administrators of this or an earlier configuration in slurmdbd: name → level.
         """
         findings, cluster = Findings(), now.seen.cluster
         is_due = time.monotonic() - self._looked >= EVERY_SECONDS or cluster.administrators != cluster.appointed
         if not is_due or not (cluster.administrators or cluster.appointed):
             return findings, cluster.appointed
         if not cluster.accounting or accounting.is_waiting(now.seen):
-            return findings, cluster.appointed  # It is told that slurmdbd is away.
+            return findings, cluster.appointed  # Another finding says that slurmdbd is away.
         findings += await self._executor.attempt(now.body, "Appoint", self._appoint(now.rest, cluster))
         if findings:
             return findings, cluster.appointed

@@ -1,4 +1,4 @@
-"""One pass: see what is, decide, do it, say it. Nothing that matters is kept in memory between passes."""
+"""One pass: observe, decide, execute, write the status. A pass needs nothing that the one before kept in memory."""
 
 from __future__ import annotations
 
@@ -6,36 +6,39 @@ import asyncio
 import dataclasses
 import datetime
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from contract import names, paths
-from slurm_operator import execute, observe, report
+from slurm_operator import execute, metrics, observe, report
 from slurm_operator.clients.informer import Informer, Watch
 from slurm_operator.clients.job_listing import JobListing
-from slurm_operator.clients.kubernetes import KubernetesApi, Object
+from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.clients.watched_reads import Reads
 from slurm_operator.configure import Configurer
-from slurm_operator.decide.cluster import accounting, config, daemons, serving, status
+from slurm_operator.decide.cluster import accounting, config, daemons, serving, status, unread
 from slurm_operator.decide.cluster.requeue import Outcome
 from slurm_operator.decide.node_sets import deletion
 from slurm_operator.decide.node_sets.node_set import unchanged
 from slurm_operator.decide.nodes import lost_daemons
-from slurm_operator.findings import Finding, Findings, Severity, lasting
+from slurm_operator.findings import Condition, Finding, Findings, Severity, lasting
 from slurm_operator.reasons import Reason
-from slurm_operator.reconcile import administrators, configuration, node_sets, pod_conditions
+from slurm_operator.reconcile import administrators, configuration, job_counts, node_sets, pod_conditions
 from slurm_operator.reconcile.drift import DriftReconciler
 from slurm_operator.reconcile.pass_budget import BROUGHT_AFTER_SECONDS, PassBudget
 from slurm_operator.reconcile.pass_context import PassContext
-from slurm_operator.state import K8sNode, Kubernetes, Nodes, NodeSet, Pod, SlurmJob, Unknown
+from slurm_operator.state import K8sNode, Kubernetes, Nodes, NodeSet, Pod, SlurmJob, Unknown, Unread
 
 log = logging.getLogger(__name__)
 
 CONFLICTS_TOLD = 5
 """Passes in a row in which one change met a conflict, until it is told."""
+COUNTS_HOLD_SECONDS = 120.0
+"""So long metrics tell what a pass saw, if none has told its status since: longer than a pass and its pause."""
 
 
 class Reconciler:
@@ -70,11 +73,15 @@ class Reconciler:
         self._configuration = configuration.Configuration(self._executor, self._configurer)
         self._pod_conditions = pod_conditions.PodConditions(self._executor.report)
         self._administrators = administrators.Administrators(self._executor, lease)
+        self._job_counts = job_counts.JobCounts(self._jobs, clock)
         self._informer = Informer(api, wake)
         self._k8s_watch = Watch("v1", "Node", read=observe.K8sNodeReader())
         self._conflicts: dict[str, int] = {}
         self._failed: list[Finding] = []
         """Failures of the pass before, after it had told its status."""
+        self._told_at = -math.inf
+        self._untold: KubernetesError | None = None
+        """Why the SlurmCluster's status could not be written in this pass."""
 
     async def close(self) -> None:
         """Close the connections to slurmrestd, and the watches."""
@@ -88,10 +95,13 @@ class Reconciler:
             KubernetesError: the API server was away or refused; the next pass begins anew.
             NotLeading: the lease is not ours any more.
         """
+        if not self._lease.held() or self._clock() >= self._told_at + COUNTS_HOLD_SECONDS:
+            metrics.forget_cluster()
         self._lease.check()
         budget = PassBudget(self._clock)
         bodies = await observe.clusters(self._reads)
         if not bodies:
+            metrics.forget_cluster()
             set_bodies = await observe.node_sets(self._reads)
             await self._finish_deletions(set_bodies, "", budget)
             await self._say_that_no_cluster_is_there(set_bodies)
@@ -119,14 +129,18 @@ class Reconciler:
         mark = "" if isinstance(now.running, Unknown) else config.mark(now.running.parameters)
         told_of = {"running": mark, "closed": sorted(closed)}
         outcome = await self._say(body, set_bodies, seen, served, findings, told_of, appointed)
+        self._told_at = self._clock()
         self._failed = await self._node_sets.act(rest, served, set_bodies, budget)
+        await self._node_sets.count_pending(rest, served, budget)
         if not isinstance(served.nodes, Unknown):
-            await self._node_sets.count_pending(rest, served, budget)
+            await self._job_counts.count(now, served.nodes)
         self._failed += await self._node_sets.reservations.end_left_over(rest, body, seen.node_sets, budget)
         await self._finish_deletions(set_bodies, seen.cluster.name, budget)
         if not isinstance(served.nodes, Unknown):
             workers = (pod for pod in seen.pods.values() if pod.component == "worker")
             await self._pod_conditions.tell(workers, served.nodes)
+        if self._untold:
+            raise self._untold  # Nobody can read it: the log, the metric of passes and /readyz tell.
         return outcome
 
     async def _look_at_node_sets(self, now: PassContext, bodies: Mapping[str, Object]) -> node_sets.Served:
@@ -135,7 +149,8 @@ class Reconciler:
         healing = self._drift.condition
         died = healing.message if healing and healing.reason in (Reason.UPDATE_FAILED, Reason.LEDGER_MISSING) else ""
         labels = frozenset(key for own in mine for key in own.feature_labels)
-        self._k8s_watch = Watch("v1", "Node", read=observe.K8sNodeReader(labels))
+        kept = frozenset(condition.type for own in mine for condition in own.conditions)
+        self._k8s_watch = Watch("v1", "Node", read=observe.K8sNodeReader(labels, kept))
         hold, moment = daemons.holds_workers(seen, now.running, died), datetime.datetime.now(datetime.UTC)
         sets = serving.states(mine, seen.workloads, seen.pods, moment, self._k8s_nodes(seen.pods))
         sets = [dataclasses.replace(state, hold=hold, repairs_held=not died) for state in sets]
@@ -143,6 +158,8 @@ class Reconciler:
 
     async def _bring_configuration(self, now: PassContext, nodes: Nodes | Unknown) -> tuple[Findings, frozenset[str]]:
         seen = now.seen
+        if Unread.CONFIGURATION in seen.unread:
+            return Findings(), seen.cluster.closed
         drifted = self._drift.has_drifted("ConfigMap", seen.cluster.desired_config, seen.desired_config)
         # A slurmctld of the declared template comes first: it may know keys, or accounting, that the old one does not.
         old = daemons.is_controller_old(seen)
@@ -203,7 +220,7 @@ class Reconciler:
             missing = serving.without_cluster(observe.node_set(body))
             status_now = body["status"]
             fields = {key: status_now.get(key) for key in ("replicas", "selector", "updating", "restarts")}
-            await self._executor.report.write_status(body, missing.conditions(""), fields, all_of_them=True)
+            await self._executor.tell(body, missing.conditions(""), fields, all_of_them=True)
 
     async def _say(
         self,
@@ -220,15 +237,17 @@ class Reconciler:
             refused = serving.refusal(seen, node_set)
             mine = served.sets.get(node_set.name) or _unserved(seen, node_set, served.nodes)
             if node_set.deleting and not mine.waiting:
-                continue  # It is gone, or was told about by itself.
+                continue  # Its deletion has ended, or _finish_deletions has reported it.
             counts, findings = await self._node_sets.say(set_bodies[node_set.name], mine, refused)
             all_counts += [] if refused else [counts]
             if node_set.cluster == seen.cluster.name:
                 all_sets += findings
+        self._node_sets.forget_gone(node_set.name for node_set in seen.node_sets)
         counts = status.total(all_counts)
         findings = status.cluster(seen, served.nodes, all_sets, counts)
         findings[:0] = self._lost_daemons(seen, blind=isinstance(served.nodes, Unknown))
-        findings += [*accounting.findings(seen), *served.problems, *self._failed, *self._drift.problems, *configured]
+        findings += [*accounting.findings(seen), *unread.findings(seen)]
+        findings += [*served.problems, *self._failed, *self._drift.problems, *configured]
         findings, self._conflicts = lasting(findings, execute.CONFLICT, self._conflicts, CONFLICTS_TOLD)
         conditions = findings.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
         conditions += (self._drift.condition,) if self._drift.condition else ()
@@ -240,12 +259,23 @@ class Reconciler:
             "nodes": report.counts(counts),
             "configuration": {key: value for key, value in configuration.items() if value} or None,
             "administrators": dict(appointed) or None,
+            "jobs": self._job_counts.told(body),
         }
-        await self._executor.report.write_status(body, conditions, fields)
+        self._untold = await self._write_status(body, conditions, fields)
         told = {condition.type: condition.status for condition in conditions}
         if told["Available"] == "Unknown":
             return Outcome.BLIND
         return Outcome.PROGRESSING if (told["Progressing"], told["Available"]) != ("False", "True") else Outcome.STEADY
+
+    async def _write_status(
+        self, body: Object, conditions: tuple[Condition, ...], fields: dict[str, object]
+    ) -> KubernetesError | None:
+        """Write the SlurmCluster's status and return why that failed: actions go on all the same."""
+        try:
+            await self._executor.report.write_status(body, conditions, fields)
+        except KubernetesError as error:
+            return error
+        return None
 
     async def _first_configuration(self) -> None:
         """Without active configuration slurmctld cannot start, and Pulumi may wait for it before it writes the CR."""
@@ -258,7 +288,7 @@ class Reconciler:
     async def _refuse(self, body: Object, served: str) -> None:
         message = f"this namespace is served for SlurmCluster {served}; use a namespace for each Slurm cluster"
         findings = Findings([Finding(Reason.ANOTHER_CLUSTER_IN_NAMESPACE, message, Severity.BLOCKING | Severity.WRONG)])
-        await self._executor.report.write_status(body, findings.conditions(""), {})
+        await self._executor.tell(body, findings.conditions(""), {})
 
     async def _client(self, url: str) -> SlurmRest:
         authority = _authority(self._authority_file) if url.startswith("https:") else None

@@ -1,4 +1,4 @@
-"""The part of a pass that concerns the configuration: has it tried, copies it, has slurmctld and nodes read it."""
+"""The part of a pass that concerns the configuration: its dry run, its copy, and its way to slurmctld and nodes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Configuration:
     async def _try(
         self, url: str, files: Mapping[str, str], seconds: float, *, first: bool
     ) -> config.Verdict | Finding:
-        """Return what a slurmctld makes of files, or that this is not known yet."""
+        """Return the config dry run's verdict on the files, or a finding that there is none yet."""
         content = config.content_hash(files)
         if self._verdict[0] == content:
             return self._verdict[1]
@@ -84,7 +84,7 @@ class Configuration:
     async def bring(
         self, now: PassContext, jobs: tuple[SlurmJob, ...] | Unknown, *, declared: bool
     ) -> tuple[Findings, frozenset[str]]:
-        """Do what is to be done now.
+        """Bring the desired configuration one step further.
 
         Args:
             now: this pass.
@@ -147,7 +147,7 @@ class Configuration:
         return findings, closed
 
     async def ask_nodes(self, now: PassContext, nodes: Nodes | Unknown) -> Findings:
-        """Tell which nodes have not read what slurmctld runs with, and have slurmctld ask them again.
+        """Report nodes that have not read slurmctld's present configuration, and have slurmctld tell them again.
 
         slurmctld sends its message once. A node misses it when its slurmd, or the network, is away at that moment.
         """
@@ -176,7 +176,7 @@ class Configuration:
     async def _close(
         self, now: PassContext, opening: Mapping[str, str], closing: Mapping[str, str], findings: Findings
     ) -> tuple[frozenset[str], frozenset[str]]:
-        """Let partitions that are to go finish what they have, and those that stay after all be as declared again.
+        """Close partitions that are to go, so that they only finish their jobs. Open those that stay after all.
 
         Args:
             now: this pass.
@@ -202,7 +202,7 @@ class Configuration:
 
 
 def cut_short(seen: Kubernetes) -> tuple[Findings, frozenset[str]]:
-    """Return what `bring` tells if it came to no end: partitions that are to go may be closed already."""
+    """Return the result of a `bring` that did not end in time: partitions that are to go may be closed already."""
     going = config.partitions(seen.active_config or {}) - config.partitions(seen.desired_config or {})
     waits = "the new configuration takes longer than a pass may: slurmctld answers slowly"
     changed = seen.desired_config != seen.active_config
@@ -211,7 +211,7 @@ def cut_short(seen: Kubernetes) -> tuple[Findings, frozenset[str]]:
 
 
 async def jobs(now: PassContext, listing: JobListing) -> tuple[SlurmJob, ...] | Unknown:
-    """The jobs that wait or run, if a decision about the configuration hangs on them; none if it does not."""
+    """Return the jobs that wait or run if a decision about the configuration needs them, else none."""
     wanted, active = now.seen.desired_config, now.seen.active_config
     if wanted is None or active is None or isinstance(now.running, Unknown):
         return ()

@@ -1,7 +1,7 @@
-"""Holds the declared objects: its own rounds, so that a slow Slurm delays no heal.
+"""Restores declared objects that drifted, in rounds of its own, so that a slow Slurm delays no repair.
 
-A round looks at the objects first. Before it heals one it reads the ledger, which Pulumi writes before any object: a
-change of Pulumi's is then never taken for drift. A later change fails the apply, which names the version seen.
+A round looks at the objects first, and reads the ledger before it restores one. Pulumi writes the ledger before any
+object, so a change by Pulumi never counts as drift. A later change fails the apply, which names the observed version.
 """
 
 from __future__ import annotations
@@ -91,6 +91,8 @@ class DriftReconciler:
             KubernetesError: the API server was away; the next round begins anew.
             NotLeading: the lease is not ours any more.
         """
+        if not self._lease.held():
+            metrics.HEALING_PAUSED.set(0)  # Another operator tells it now.
         self._lease.check()
         live = self._informer.snapshot(self._ledger.objects if self._ledger else ())
         before = self._ledger
@@ -102,14 +104,14 @@ class DriftReconciler:
         now = datetime.datetime.now(datetime.UTC)
         standing, paused = self._standing(bodies[0], now)
         if self._ledger is None or standing.status != "True":
-            self._forget()  # What Pulumi has touched meanwhile is applied once when it is done.
+            self._forget()  # After Pulumi has finished, every object is applied once, since Pulumi may have changed it.
             self._say(standing, ())
             metrics.HEALING_PAUSED.set((now - paused).total_seconds())
             return Outcome.STEADY
         metrics.HEALING_PAUSED.set(0)
         if self._ledger is not before:
             self._forget()
-            return Outcome.PROGRESSING  # What was seen is older than this ledger.
+            return Outcome.PROGRESSING  # The observed objects are older than this ledger.
         plan = drift.plan(self._ledger, live, self._clean, self._healed, self._failures, now)
         if plan.checks:
             seen = self._ledger
@@ -121,7 +123,7 @@ class DriftReconciler:
             await self._check(bodies[0], check, now)
         tried = {_key(check) for check in plan.checks}
         for key in [key for key in self._failures if key in live and key not in tried | plan.resting]:
-            del self._failures[key]  # It was found as declared, or went for good.
+            del self._failures[key]  # The object is as declared, or deleted for good.
         failed = (failure.problem for failure in self._failures.values() if failure.problem)
         self._say(standing, (*plan.problems, *failed))
         return Outcome.STEADY
@@ -183,7 +185,7 @@ class DriftReconciler:
         if before is None and sized:
             pods = await self._api.list_as(observe.pod, "v1", "pods", _selector(declared))
             size = drift.size_of(name, (pod.name for pod in pods))
-            # Made as the operator's own, since Pulumi's fields are applied without a size: it would fall to 1 then.
+            # The operator creates the set with a size first. Pulumi's fields have none, and Kubernetes would fill in 1.
             made = {**declared, "spec": {**declared["spec"], "replicas": size}}
             self._lease.check()
             await self._api.apply(api, kinds, made)
@@ -211,7 +213,7 @@ class DriftReconciler:
         """Note what others added as Pulumi's, so that the apply removes it; returns the object as it is then."""
         api, kinds, name = declared["apiVersion"], plural(declared["kind"]), declared["metadata"]["name"]
         if drift.is_unowned(before):
-            # An apply of nothing has the API server note that all of it was there before the first apply.
+            # An empty apply makes the API server record an owner for the fields that have none.
             nothing = {"apiVersion": api, "kind": declared["kind"], "metadata": drift.identity(before)}
             self._lease.check()
             before = await self._api.apply(api, kinds, nothing)
@@ -224,7 +226,7 @@ class DriftReconciler:
         except KubernetesError as error:
             if error.status != httpx.codes.NOT_FOUND:
                 raise
-            raise KubernetesError(httpx.codes.CONFLICT, str(error)) from error  # It went, so it is not as it was seen.
+            raise KubernetesError(httpx.codes.CONFLICT, str(error)) from error  # Deleted meanwhile.
 
     async def _replaceable(self, declared: drift.Object) -> bool:
         if declared["kind"] == "PersistentVolumeClaim":

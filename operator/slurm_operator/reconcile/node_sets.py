@@ -1,24 +1,25 @@
-"""The part of a pass that concerns node sets: acts on them, lets deleted ones go, tells of them."""
+"""The part of a pass that concerns node sets: it executes actions, ends deletions and writes statuses."""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from contract import names
 from slurm_operator import execute, metrics, report
-from slurm_operator.actions import RequeueJobs, SetReplicas
+from slurm_operator.actions import Action, RequeueJobs, SetReplicas, is_update_of
 from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.kubernetes import Object
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide.cluster import status
-from slurm_operator.decide.node_sets import deletion, k8s_nodes, node_set, records, update, window
+from slurm_operator.decide.node_sets import deletion, k8s_nodes, node_set, records, remediate, update, window
 from slurm_operator.decide.node_sets.node_set import Decision
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.execute import Executor
-from slurm_operator.findings import Finding, Findings, Severity
+from slurm_operator.findings import Condition, Finding, Findings, Severity
 from slurm_operator.reasons import Reason
 from slurm_operator.reconcile.pass_budget import LOOKED_AFTER_SECONDS, PassBudget
 from slurm_operator.reconcile.reservations import Reservations
@@ -28,7 +29,9 @@ from slurm_operator.state import Nodes, Running, Unknown
 log = logging.getLogger(__name__)
 
 ACTIONS_PER_PASS = 50
-"""A pass stays short: the next one goes on."""
+"""Actions of a node set that one pass executes, so that it stays short. The next pass goes on."""
+UNTOLD_SECONDS = 30.0
+"""Until a status that got no answer, which costs a deadline, is written again."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class NodeSets:
 
     def __init__(self, executor: Executor, listing: JobListing, clock: Callable[[], float] = time.monotonic) -> None:
         self._executor = executor
+        self._clock = clock
         self._listing = listing
         self._slurm = SlurmLook(listing, clock)
         self.reservations = Reservations(executor, clock)
@@ -65,6 +69,8 @@ class NodeSets:
         self._kept: dict[str, Finding] = {}
         """The finding that kept a node set from its deletion in the pass before."""
         self._last = ""
+        self._untold: dict[str, tuple[float, list[Finding]]] = {}
+        """Node sets whose status could not be written: when it is tried again, and why."""
 
     async def look(
         self,
@@ -100,7 +106,7 @@ class NodeSets:
     async def act(
         self, rest: SlurmRest, served: Served, bodies: Mapping[str, Object], budget: PassBudget
     ) -> list[Finding]:
-        """Do what was decided, as far as the pass's time allows; returned is what failed.
+        """Execute the decisions, as far as the pass's time allows, and return the failures.
 
         A pass begins behind the node set with which the one before ended: slow changes of one hold up no other.
         """
@@ -119,11 +125,14 @@ class NodeSets:
         return problems
 
     async def count_pending(self, rest: SlurmRest, served: Served, budget: PassBudget) -> None:
-        """Tell autoscalers how many nodes waiting jobs ask for, unless the pass is late."""
+        """Tell autoscalers how many nodes waiting jobs ask for, unless the pass is late or sees no nodes."""
+        if isinstance(served.nodes, Unknown):
+            self._slurm.forget_pending()
+            return
         await self._slurm.count_pending(rest, (node_set.state.node_set for node_set in served.sets.values()), budget)
 
     async def _write_resource(self, rest: SlurmRest, state: NodeSetState, body: Object) -> list[Finding]:
-        """Set the finalizer on a NodeSet, or else its size where nobody has said one; returned is what failed."""
+        """Set the finalizer on a NodeSet, or else its size if it has none; return the failures."""
         wanted = state.node_set
         if not wanted.deleting and wanted.finalizer_url != rest.url:
             adding = self._executor.add_finalizer(body, rest.url)
@@ -146,14 +155,22 @@ class NodeSets:
         return ServedSet(state, decision, self._kept.get(wanted.name), judged)
 
     async def remove_finalizer(self, body: Object, decided: deletion.RemoveFinalizer) -> list[Finding]:
-        """Let a NodeSet go; returned is why it could not be."""
+        """Let a NodeSet go; return why that failed."""
         removing = self._executor.remove_finalizer(body, decided)
         failed = await self._executor.attempt(body, "Release", removing)
         if not failed:
-            self._told.pop(body["metadata"]["name"], None)
-            metrics.REPAIRS_HELD.clear()  # Those of the others come again with the next pass.
-            metrics.WANTED.clear()
+            self._forget(body["metadata"]["name"])
         return failed
+
+    def forget_gone(self, there: Iterable[str]) -> None:
+        """Forget the node sets that are gone, whoever let them go; `there` are the names of those that are not."""
+        for name in self._told.keys() - set(there):
+            self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        self._told.pop(name, None)
+        self._untold.pop(name, None)
+        metrics.forget_node_set(name)
 
     async def say(
         self, body: Object, served: ServedSet, refused: Findings | None = None
@@ -167,7 +184,8 @@ class NodeSets:
         if is_judged and not isinstance(nodes, Unknown):
             held = [*k8s_nodes.held(state), *held]
             findings += window.findings(state, update.waiting_for_window(state))
-            findings += [*k8s_nodes.findings(state), *records.findings(state)]
+            repairs = remediate.findings(node_set.repairable(state))
+            findings += [*k8s_nodes.findings(state), *repairs, *records.findings(state)]
         findings[:0] = held  # What is asked of somebody comes before what he may know.
         own = Findings([*([dataclasses.replace(waiting, severity=Severity.BLOCKING)] if waiting else []), *findings])
         if isinstance(nodes, Unknown):
@@ -189,13 +207,29 @@ class NodeSets:
         }
         ready = f"{counts.ready} of {counts.wanted} nodes take jobs"
         conditions = (*own.conditions(ready), status.scaled_outside(wanted))
-        await self._executor.report.write_status(body, conditions, fields)
-        if counts.allocated is not None:
+        failed = await self._write_status(body, conditions, fields)
+        if counts.allocated is None:
+            metrics.ALLOCATED_NODES.remove(wanted.name)
+        else:
             metrics.ALLOCATED_NODES.labels(wanted.name).set(counts.allocated)
         await self._tell(body, [waiting] if waiting else [], held)
         for action, number in update.queue(state).items() if is_judged else ():
             metrics.WANTED.labels(wanted.name, action).set(number)
-        return counts, findings
+        return counts, Findings([*findings, *failed])
+
+    async def _write_status(
+        self, body: Object, conditions: tuple[Condition, ...], fields: dict[str, object]
+    ) -> list[Finding]:
+        """Write a NodeSet's status and return why that failed; nothing else waits for it."""
+        name = body["metadata"]["name"]
+        again, failed = self._untold.pop(name, (-math.inf, []))
+        if self._clock() >= again:
+            failed = await self._executor.tell(body, conditions, fields)
+            no_answer = any(problem.reason == Reason.ACTION_FAILED for problem in failed)
+            again = self._clock() + (UNTOLD_SECONDS if no_answer else 0)
+        if failed:
+            self._untold[name] = (again, failed)
+        return failed
 
     async def _tell(self, body: Object, waits: Iterable[Finding], held: list[Finding]) -> None:
         """Write an Event when something begins to wait or to be held, and count what is held now."""
@@ -214,22 +248,28 @@ class NodeSets:
         subject = f"{what.reason}.{what.node}".rstrip(".")
         await self._executor.report.standing_event(body, subject, what.reason, message, warning=warning)
 
+    def _possible(self, served: ServedSet) -> list[Action]:
+        """The actions of a node set, without updates of nodes that its status could not be made to remember."""
+        remembered, decision = served.state.node_set, served.decision
+        forgotten = decision.updating - remembered.updating if remembered.name in self._untold else frozenset[str]()
+        return [action for action in decision.actions if not is_update_of(forgotten, action)]
+
     async def _execute(
         self, rest: SlurmRest, body: Object, served: ServedSet, budget: PassBudget, ends: float
     ) -> list[Finding]:
         """Execute a node set's actions until `ends`, and return the failures."""
         problems: list[Finding] = []
-        jobs, actions = served.state.jobs, served.decision.actions
+        jobs, actions = served.state.jobs, self._possible(served)
         if any(isinstance(action, RequeueJobs) for action in actions):
             jobs = known(await self._listing.with_processes(rest, budget.left(LOOKED_AFTER_SECONDS)))
         for done, decided in enumerate(actions):
-            # Refusals cost little and may last: they take no other action's place.
+            # A refused action costs little and may be refused for long: it does not count.
             if done - len(problems) >= ACTIONS_PER_PASS or budget.is_over(ends):
                 break
             failed = await self._executor.execute(rest, body, decided, jobs)
             problems += failed
             if any(finding.reason != execute.REFUSED for finding in failed):
-                break  # Nobody answers, which costs a deadline each, or this set is not as it was seen.
+                break  # Nobody answers, and each call would wait for its deadline; or the state has changed.
             if not failed and isinstance(decided, SetReplicas):
                 direction = "out" if decided.replicas > decided.was else "in"
                 metrics.REPLICA_MOVES.labels(direction).inc(abs(decided.replicas - decided.was))

@@ -10,17 +10,17 @@ import time
 from collections.abc import Callable
 
 LOOKED_AFTER_SECONDS = 18.0
-"""Listings that only some decisions need end then: the next pass asks again."""
+"""End of listings that only some decisions need: the next pass asks again."""
 LEAST_SECONDS = 8.0
-"""So long may take, however late it begins, what a removal or a configuration waits for."""
+"""Least time for what a removal or a configuration waits for, however late it begins."""
 TRIED_AFTER_SECONDS = 40.0
-"""A config dry run without an answer by then has none in this pass."""
+"""End of the wait for the config dry run: a later answer counts in another pass."""
 BROUGHT_AFTER_SECONDS = 45.0
-"""All that brings the configuration to slurmctld ends then, whatever it waits for: status comes after it."""
+"""End of all that brings the configuration to slurmctld, since the pass writes the status after it."""
 ACTED_AFTER_SECONDS = 20.0
-"""No further change begins then."""
+"""After this a pass begins no change of nodes."""
 LEAST_ACTING_SECONDS = 5.0
-"""So long changes begin, however late the first one does: else none would be made where listings are slow."""
+"""Least time in which changes begin, however late the first one: slow listings would else allow none."""
 
 
 class PassBudget:
@@ -31,7 +31,7 @@ class PassBudget:
         self._began = clock()
 
     def left(self, until: float, *, least: float = 0.0) -> float:
-        """Seconds left until so many after the pass's start, and at least some."""
+        """Return the seconds left until `until` seconds after the pass's start, and at least `least`."""
         return max(least, self._began + until - self._clock())
 
     def ends(self) -> float:

@@ -1,4 +1,4 @@
-"""Writes Slurm's state on the workers' pods, a few in each pass, and after everything else."""
+"""Writes Slurm's state and the checks' verdicts on the workers' pods, a few in each pass, and after everything else."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ log = logging.getLogger(__name__)
 
 PER_PASS = 50
 PASS_SECONDS = 2.0
-"""The next pass begins at most so much later for it."""
+"""Time that a pass spends on these conditions at most."""
 _AT_ONCE = 10
 _MOOT = frozenset({httpx.codes.NOT_FOUND, httpx.codes.CONFLICT})
-"""Another pod has the name by now, or none."""
+"""Answers that mean: the pod is gone, or another one has its name."""
 
 
 class PodConditions:
@@ -64,7 +64,7 @@ class PodConditions:
         self._refused.reset()
 
     async def _write(self, told: Sequence[Told]) -> None:
-        writing = (self._reporter.write_pod_condition(change) for change in told)
+        writing = (self._reporter.write_pod_conditions(change) for change in told)
         answers = await asyncio.gather(*writing, return_exceptions=True)
         self._last = told[-1].pod
         metrics.POD_CONDITIONS.inc(sum(answer is None for answer in answers))

@@ -20,11 +20,11 @@ from slurm_operator.state import NodeSet, Reservation
 log = logging.getLogger(__name__)
 
 SECONDS = 60.0
-"""Between looks for a reservation of ours that no node set wants any more."""
+"""Pause between looks for reservations of ours that no node set needs any more."""
 
 
 class Reservations:
-    """Looks at reservations when a decision hangs on them, and deletes those of node sets that are gone."""
+    """Reads reservations when a decision needs them, and deletes those of node sets that are gone."""
 
     def __init__(self, executor: Executor, clock: Callable[[], float]) -> None:
         self._executor = executor

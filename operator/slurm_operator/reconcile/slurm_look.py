@@ -6,33 +6,56 @@ import asyncio
 import dataclasses
 import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from slurm_operator import metrics
 from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 from slurm_operator.clients.slurmrestd import SlurmRest
-from slurm_operator.decide.node_sets import full_listing, records
+from slurm_operator.decide.node_sets import full_listing, node_set, records, remediate
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
+from slurm_operator.reasons import Reason
 from slurm_operator.reconcile.pass_budget import ACTED_AFTER_SECONDS, LEAST_SECONDS, LOOKED_AFTER_SECONDS, PassBudget
 from slurm_operator.state import NOT_ASKED, FullListing, Jobs, Nodes, NodeSet, Running, SlurmJob, TooDeep, Unknown
 
 log = logging.getLogger(__name__)
 
 RECORDS_SECONDS = 10.0
-"""Between looks whether a record may go that a job names, perhaps for days."""
+"""Pause between looks for records that may be deleted: a job may name one for days."""
 WORDS_SECONDS = 20.0
 """Between looks at the jobs that nodes wait for, when they are for words alone."""
+TOLD_SECONDS = 60.0
+"""For so long what was seen of jobs is told: not each pass looks at them, and words stay as they are meanwhile."""
+COUNT_HOLDS_SECONDS = 60.0
+"""So long a number of waiting jobs' nodes is told, if passes come too late to count them anew."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Slurm:
-    """One pass's knowledge of Slurm; `jobs` are those that may have processes."""
+    """One pass's knowledge of Slurm; `jobs` are those that may have processes or name nodes, for words."""
 
     nodes: Nodes | Unknown
     jobs: tuple[SlurmJob, ...] | Unknown = NOT_ASKED
     full_listing: FullListing | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Lately:
+    """The jobs of the latest looks: those that may have processes, and those that name nodes."""
+
+    jobs: tuple[SlurmJob, ...] | Unknown = NOT_ASKED
+    jobs_at: float = -math.inf
+    naming: tuple[SlurmJob, ...] = ()
+    naming_at: float = -math.inf
+
+    def told(self, now: float) -> tuple[SlurmJob, ...] | Unknown:
+        """Return what may still be told of them."""
+        since = now - TOLD_SECONDS
+        if isinstance(self.jobs, Unknown) or self.jobs_at < since:
+            return self.jobs if isinstance(self.jobs, Unknown) else NOT_ASKED
+        naming = self.naming if self.naming_at >= since else ()
+        return tuple({job.job_id: job for job in (*naming, *self.jobs)}.values())
 
 
 class SlurmLook:
@@ -44,7 +67,8 @@ class SlurmLook:
         self._looked = -math.inf
         self._counted = -math.inf
         self._partitions: frozenset[str] = frozenset()
-        self._named: tuple[float, tuple[SlurmJob, ...] | Unknown] = (-math.inf, NOT_ASKED)
+        self._lately: dict[str, _Lately] = {}
+        """By slurmrestd."""
 
     async def look(
         self,
@@ -73,39 +97,53 @@ class SlurmLook:
             why = Unknown(told.reason, str(told))
             log.warning("no full listing of nodes, so that nothing is removed: %s", why.message)
             return Slurm(nodes, why)
-        # Jobs after nodes: none can slip between them.
+        # Jobs are listed after nodes: a job that starts in between shows in the second listing.
         jobs = await self._listing.with_processes(rest, budget.left(LOOKED_AFTER_SECONDS))
         names_needed = any(map(records.needs_names, seen))
         named = await self._listing.named(rest, budget.left(LOOKED_AFTER_SECONDS)) if names_needed else None
         self._looked = self._clock()
         memory = isinstance(running, Running) and running.counts_memory
         built = full_listing.build(full, jobs, counts_memory=memory, named=named)
-        return Slurm(nodes if built is None else slurm_nodes.with_jobs(nodes, built.jobs), known(jobs), built)
+        lately = _Lately(known(jobs), self._looked, named.jobs if named else (), self._looked)
+        self._lately[rest.url] = lately
+        words = lately.told(self._looked)
+        return Slurm(nodes if built is None else slurm_nodes.with_jobs(nodes, built.jobs), words, built)
 
     async def _for_words(
-        self, rest: SlurmRest, sets: Iterable[NodeSetState], budget: PassBudget, *, at_once: bool
+        self, rest: SlurmRest, sets: Sequence[NodeSetState], budget: PassBudget, *, at_once: bool
     ) -> tuple[SlurmJob, ...] | Unknown:
-        """The jobs that nodes wait for, to be named; not looked at in each pass, unless that is wanted."""
+        """Return the jobs that nodes wait for, for messages. Without `at_once` they may be from an earlier pass."""
         own = [worker.node for state in sets for worker in state.with_pods() if worker.node]
         waits = any(map(slurm_nodes.is_draining, own))
-        due = self._clock() >= self._named[0] + WORDS_SECONDS
+        waits = waits or any(remediate.waiting_for_jobs(node_set.repairable(state)) for state in sets)
+        lately = self._lately.get(rest.url, _Lately())
+        due = self._clock() >= lately.jobs_at + WORDS_SECONDS
         if at_once or (waits and due):
             jobs = await self._listing.with_processes(rest, budget.left(LOOKED_AFTER_SECONDS))
-            self._named = (self._clock(), known(jobs))
-        return self._named[1] if at_once or waits else NOT_ASKED
+            lately = dataclasses.replace(lately, jobs=known(jobs), jobs_at=self._clock())
+            self._lately[rest.url] = lately
+        are_told = at_once or waits or any(map(records.needs_names, sets))
+        return lately.told(self._clock()) if are_told else NOT_ASKED
 
     async def count_pending(self, rest: SlurmRest, node_sets: Iterable[NodeSet], budget: PassBudget) -> None:
         """Tell autoscalers how many nodes waiting jobs ask for, unless the pass is late; nobody else needs to know."""
-        due, seconds = self._clock() >= self._counted + WORDS_SECONDS, budget.left(ACTED_AFTER_SECONDS)
-        if not (due and seconds) or all(node_set.declared is not None for node_set in node_sets):
+        if all(node_set.declared is not None for node_set in node_sets):
+            self.forget_pending()
+            return
+        age, seconds = self._clock() - self._counted, budget.left(ACTED_AFTER_SECONDS)
+        if age < WORDS_SECONDS:
+            return
+        if not seconds:
+            if age >= COUNT_HOLDS_SECONDS:
+                self.forget_pending()
             return
         self._counted = self._clock()
         by_partition = await self._listing.pending(rest, seconds)
         if by_partition is None:
-            metrics.PENDING_NODES.clear()  # Nobody knows, which is not 0.
+            metrics.PENDING_NODES.clear()  # Unknown is not 0.
             return
         try:
-            # One that nobody has waited in yet counts 0: a sum over no series has no value, and no autoscaler acts.
+            # A partition where no job ever waited shows 0. Without a series a sum has no value, and no autoscaler acts.
             self._partitions |= await rest.partitions()
         except SlurmError as error:
             log.warning("no list of partitions, so that only those with jobs are counted: %s", error)
@@ -113,9 +151,14 @@ class SlurmLook:
         for partition in self._partitions:
             metrics.PENDING_NODES.labels(partition).set(by_partition.get(partition, 0))
 
+    def forget_pending(self) -> None:
+        """Tell no number of nodes that waiting jobs ask for, until they are counted again."""
+        metrics.PENDING_NODES.clear()
+        self._counted = -math.inf
+
 
 def known(jobs: Jobs | Unknown) -> tuple[SlurmJob, ...] | Unknown:
-    """Jobs as far as they are all there; what lacks some names none."""
+    """Return the jobs of a listing; Unknown unless it is complete."""
     if isinstance(jobs, Unknown) or jobs.complete:
         return jobs if isinstance(jobs, Unknown) else jobs.jobs
-    return TooDeep("TooManyJobs", "too many jobs run to look at each")
+    return TooDeep(Reason.TOO_MANY_JOBS, "too many jobs run to look at each")

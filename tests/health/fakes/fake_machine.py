@@ -83,6 +83,8 @@ def healthy() -> dict[str, str]:
         **interface("net1"),
         **interface("net2"),
         "/run/slurm-node/jail-worked": "",
+        "/etc/slurm-scripts/healthCheck": "lustre 10\n",
+        "/run/slurm-node/site-health": "",
         "/run/jail/tmp/x": "",
         "/run/jail/scratch/x": "",
         "/run/jail/dev/shm/x": "",

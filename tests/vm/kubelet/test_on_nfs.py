@@ -151,3 +151,35 @@ def test_a_user_made_in_a_job_is_known_on_the_other_nodes(slurm: Slurm) -> None:
     slurm.sh("srun -Q -n1 -w cpu-0 sudo useradd -m bob").ok()
     slurm.wait("the login node knows bob", lambda: slurm.sh("id -u bob").ok(), 30)
     assert slurm.sh("srun -Q -n1 -w cpu-1 id -un bob").ok() == "bob"
+
+
+def test_a_lock_of_a_job_on_one_node_is_refused_to_a_job_on_the_other(slurm: Slurm) -> None:
+    ask = "srun -Q -n1 -w cpu-1 sh -c 'flock -n -E 9 ledger true; echo $?'"
+    hold = "touch held; until test -e let-go; do sleep 0.2; done"
+    slurm.sh(f"sbatch -Q -w cpu-0 -o /dev/null --wrap 'flock ledger sh -c \"{hold}\"'").ok()
+    try:
+        slurm.wait("the lock", lambda: slurm.sh("cat held").status == 0)
+        assert slurm.sh(ask).ok() == "9"
+    finally:
+        slurm.sh("touch let-go").ok()
+    slurm.wait("the lock is free", lambda: slurm.sh(ask).ok() == "0")
+    slurm.sh("rm held let-go ledger").ok()
+
+
+def test_a_job_writes_on_through_a_restart_of_the_server_and_loses_nothing(slurm: Slurm, server: NfsServer) -> None:
+    file = server.export / "persistent/home/dev/lines"
+
+    def lines() -> int:
+        return len(file.read_text().splitlines()) if file.exists() else 0
+
+    script = "i=0; until test -e enough; do i=$((i+1)); echo $i >> lines; sleep 0.2; done; echo done >> lines"
+    job = slurm.sh(f"sbatch --parsable -w cpu-0 -o /dev/null --wrap '{script}'").ok()
+    slurm.wait("its lines", lambda: lines() > 5)
+    server.stop()
+    before = lines()
+    server.start()
+    slurm.wait("more lines", lambda: lines() > before + 5)
+    slurm.sh("touch enough").ok()
+    slurm.wait("its end", lambda: not slurm.sh(f"squeue -h -j {job}").stdout.strip())
+    written = slurm.sh("cat lines; rm lines enough").ok().split()
+    assert written == [*map(str, range(1, len(written))), "done"]

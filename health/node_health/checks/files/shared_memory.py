@@ -26,7 +26,7 @@ class SharedMemory:
 
 def look(machine: Machine) -> SharedMemory:
     """Reads it."""
-    mount = mounts.look(machine).get(PLACE)
+    mount = machine.once(mounts.look).get(PLACE)
     place = machine.path(PLACE)
     facts = os.statvfs(place)
     size = facts.f_blocks * facts.f_frsize // MIB

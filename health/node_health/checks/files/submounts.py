@@ -13,7 +13,7 @@ def look(machine: Machine) -> dict[str, str]:
     """Asks each declared submount; returns what is wrong with it, empty if nothing is."""
     if not machine.declared.submounts:
         raise DoesNotApplyError("none declared")
-    mounted = mounts.look(machine)
+    mounted = machine.once(mounts.look)
     return {path: _ask(machine, path, mounted) for path in machine.declared.submounts}
 
 

@@ -12,7 +12,7 @@ FULL_SPEED = 0
 
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
-    """FAIL when lanes are missing, WARNING at a lower generation or many replays."""
+    """FAIL when lanes are missing, WARNING in a narrow slot, at a lower generation or many replays."""
 
     def one(gpu: Gpu) -> Finding:
         width, generation = gpu.read(Fact.PCIE_WIDTH), gpu.read(Fact.PCIE_GENERATION)
@@ -20,7 +20,8 @@ def judge(snapshot: Snapshot, machine: Machine) -> Finding:
             return fails(f"{gpu}: {width} of {gpu.read(Fact.MAX_PCIE_WIDTH)} PCIe lanes")
         product = thresholds.of(gpu.name)
         if width < product.number("gpu.pcieWidth"):
-            return fails(f"{gpu}: {width} PCIe lanes, {gpu.name} has {product.number('gpu.pcieWidth'):g}")
+            # NVML counts the lanes of the slot as the most, so a narrow slot is how the machine was built.
+            return warns(f"{gpu}: {width} PCIe lanes, {gpu.name} has {product.number('gpu.pcieWidth'):g}")
         least = min(gpu.read(Fact.MAX_PCIE_GENERATION), product.number("gpu.pcieGeneration"))
         if gpu.read(Fact.PERFORMANCE_STATE) == FULL_SPEED and generation < least:
             return warns(f"{gpu}: PCIe generation {generation}, not {least:g}")
@@ -37,7 +38,7 @@ CHECK = Check(
     nvml.look,
     judge,
     fails="a GPU's PCIe link lost lanes",
-    warns="it runs at a lower generation under load, or replays many packets",
+    warns="its slot is narrower than its product, or it runs at a lower generation under load, or replays many packets",
     remedy="seat the GPU anew; look at risers and the machine's BIOS",
     action=Action.CHECK_MECHANICALS,
     applies=Applies.GPUS,

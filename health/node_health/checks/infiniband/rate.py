@@ -24,9 +24,9 @@ class Fabric:
 def look(machine: Machine) -> Fabric:
     """Reads them."""
     try:
-        return Fabric(infiniband.look(machine), product.look(machine))
+        return Fabric(machine.once(infiniband.look), product.look(machine))
     except CannotJudgeError:
-        return Fabric(infiniband.look(machine), "")
+        return Fabric(machine.once(infiniband.look), "")
 
 
 def judge(fabric: Fabric, machine: Machine) -> Finding:

@@ -9,7 +9,7 @@ from node_health.sources import kmsg
 from node_health.sources.kmsg import Log
 from node_health.verdict import Finding, passes, warns
 
-_HUNG = re.compile(
+_HUNG = (
     r"INFO: task (\S+?):\d+ blocked for more than \d+ seconds"
     r"|watchdog: BUG: soft lockup|rcu: INFO: \w+ self-detected stall"
 )
@@ -19,7 +19,7 @@ _HUNG = re.compile(
 def judge(log: Log, machine: Machine) -> Finding:
     """WARNING when that happened lately."""
     seconds = thresholds.of().number("kernel.hungSeconds")
-    hung = [match for message in log.recent(seconds) if (match := _HUNG.search(message.text))]
+    hung = [match for message in log.recent(seconds) if (match := re.search(_HUNG, message.text))]
     if not hung:
         return passes(f"no task hung in the last {seconds:g} s")
     names = sorted({match[1] or "a CPU" for match in hung})

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 from contract import reasons
 from node_health.check import Check, Machine
-from node_health.sources import kmsg, xids
+from node_health.sources import kmsg
 from node_health.sources.kmsg import KMSG, Log, Message
 from node_health.verdict import Action, Finding, fails, passes, unknown, warns
 
-_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+)")
-_SXID = re.compile(r"nvidia-nvswitch(\d+): SXid \(PCI:[0-9a-fA-F:.]+\): (\d+), (Fatal|Non-fatal)")
-_RECOVERY = re.compile(r"GPU recovery action changed from \S+ \(([^)]*)\) to \S+ \(([^)]*)\)")
+_XID = r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+)"
+_SXID = r"nvidia-nvswitch(\d+): SXid \(PCI:[0-9a-fA-F:.]+\): (\d+), (Fatal|Non-fatal)"
+_RECOVERY = r"GPU recovery action changed from \S+ \(([^)]*)\) to \S+ \(([^)]*)\)"
 """Xid 154, whose message has the action."""
 _RECOVERED = "None"
-_MACHINE_FULL = re.compile(r"\bOut of memory: Killed process")
+_MACHINE_FULL = r"\bOut of memory: Killed process"
 """Out of memory of the whole machine. A job at its own limit gives "Memory cgroup out of memory", which is no fault."""
 
 
@@ -43,7 +43,7 @@ def judge(log: Log, machine: Machine) -> Finding:
     events = list(dict.fromkeys([*gpu_events(messages), *switch_events(messages)]))
     if fatal := [event for event in events if event.fatal]:
         return fails(", ".join(map(str, fatal)), fatal[0].action)
-    killed = sum(1 for message in messages if _MACHINE_FULL.search(message.text))
+    killed = sum(1 for message in messages if re.search(_MACHINE_FULL, message.text))
     told = [str(event) for event in events]
     told += [f"the machine ran out of memory and killed {killed} processes"] if killed else []
     told += [f"the pod ran out of memory {log.pod_full} times"] if log.pod_full else []
@@ -58,7 +58,7 @@ def gpu_events(messages: Iterable[Message]) -> list[Event]:
     """Returns the Xids, without those of a GPU that the driver has since found recovered (Xid 154)."""
     events: list[Event] = []
     for message in messages:
-        if not (match := _XID.search(message.text)):
+        if not (match := re.search(_XID, message.text)):
             continue
         event = _gpu_event(message, match[1], int(match[2]))
         if event.action is Action.NONE:
@@ -70,7 +70,7 @@ def gpu_events(messages: Iterable[Message]) -> list[Event]:
 
 def switch_events(messages: Iterable[Message]) -> list[Event]:
     """Returns the SXids: the driver itself says which ones are fatal (Fabric Manager user guide, "SXid Errors")."""
-    found = [match for message in messages if (match := _SXID.search(message.text))]
+    found = [match for message in messages if (match := re.search(_SXID, message.text))]
     return [
         Event(f"SXid {match[2]}", f"NVSwitch {match[1]}", Action.RESTART_BM, match[3] == "Fatal")
         if match[3] == "Fatal"
@@ -80,9 +80,11 @@ def switch_events(messages: Iterable[Message]) -> list[Event]:
 
 
 def _gpu_event(message: Message, device: str, number: int) -> Event:
-    if recovery := _RECOVERY.search(message.text):
+    if recovery := re.search(_RECOVERY, message.text):
         name = f"Xid {number} (recovery action: {recovery[2]})"
         return Event(name, f"GPU {device}", Action.NONE if recovery[2] == _RECOVERED else Action.IGNORE, fatal=False)
+    from node_health.sources import xids
+
     known = xids.XIDS.get(number)
     action = known.action if known else Action.CONTACT_SUPPORT
     return Event(xids.sentence(number), f"GPU {device}", action, number in xids.FATAL)

@@ -23,7 +23,7 @@ def look(machine: Machine) -> HugePages:
     found = dict(re.findall(r"^HugePages_(\w+):\s+(\d+)", machine.text("/proc/meminfo"), re.MULTILINE))
     if not int(found.get("Total", 0)):
         raise DoesNotApplyError("the machine has no huge pages")
-    return HugePages(int(found["Total"]), int(found["Free"]), bool(jobs.look(machine).running))
+    return HugePages(int(found["Total"]), int(found["Free"]), bool(machine.once(jobs.look).running))
 
 
 def judge(pages: HugePages, machine: Machine) -> Finding:

@@ -29,7 +29,7 @@ def look(machine: Machine) -> Used:
     stat = next(((file, keys) for file, keys in STATS if machine.path(file).exists()), None)
     if stat is None:
         raise DoesNotApplyError("the pod's cgroup does not count memory")
-    if jobs.look(machine).running:
+    if machine.once(jobs.look).running:
         return Used(None)
     text = machine.text(stat[0])
     values = [re.search(rf"^{key} (\d+)$", text, re.MULTILINE) for key in stat[1]]

@@ -9,7 +9,9 @@ from node_health.sources.tool import Answered
 from node_health.verdict import Finding, passes, unknown, warns
 
 SCONTROL = f"{paths.PREFIX}/bin/scontrol"
-_STATE = re.compile(r"Slurmctld\(\w+\)(?: at \S+)? is (UP|DOWN)")
+_STATE = r"Slurmctld\(\w+\)(?: at \S+)? is (UP|DOWN)"
+ANSWERS_WITHIN = 3.0
+"""Seconds. At the start slurmd waits for the checks before it registers, and scontrol itself waits for longer."""
 
 
 def look(machine: Machine) -> Answered:
@@ -19,7 +21,7 @@ def look(machine: Machine) -> Answered:
 
 def judge(answered: Answered, machine: Machine) -> Finding:
     """WARNING when it does not answer: then nobody could drain the node either."""
-    states = _STATE.findall(answered.printed)
+    states = re.findall(_STATE, answered.printed)
     if "UP" in states:
         return passes("slurmctld answers")
     if states:
@@ -36,4 +38,5 @@ CHECK = Check(
     remedy="look at the controller's pod and the network between both",
     # A ping of each node every few seconds would be load for slurmctld, which notices silent nodes by itself.
     contexts=frozenset({Context.START, Context.ACTIVE}),
+    seconds=ANSWERS_WITHIN,
 )

@@ -17,9 +17,14 @@ def judge(snapshot: Snapshot, machine: Machine) -> Finding:
 
 def _one(gpu: Gpu) -> Finding:
     states = gpu.read(Fact.LINKS)
-    if down := [str(link) for link, state in enumerate(states) if not state]:
-        return fails(f"{gpu}: NVLinks {', '.join(down)} are down")
+    down = [str(link) for link, state in enumerate(states) if not state]
+    failed = fails(f"{gpu}: NVLinks {', '.join(down)} are down")
+    if down and any(states):
+        return failed
+    # A card without bridges has no link that is up. Only the number of its product tells whether that is well.
     least = thresholds.of(gpu.name).number("nvlink.links")
+    if down:
+        return failed
     if len(states) < least:
         return fails(f"{gpu}: {len(states)} NVLinks, {gpu.name} has {least:g}")
     return passes(f"{len(states)} NVLinks are up")

@@ -4,9 +4,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from node_health import node, report
+from node_health.report import Report
+from node_health.verdict import Result, unknown
 
+from contract import reasons
 from slurm_node.conditions.drains import Causes
 from slurm_node.pod.log import say
+
+FIRST_SECONDS = 60.0
+"""Time for the first run, which slurmd makes before it registers, and for a second one."""
+FIRST = "first run"
+"""Stands for a check's name while no run has ended."""
 
 
 class HealthWatch:
@@ -25,6 +33,7 @@ class HealthWatch:
         self._results = results
         self._unknown_drains = unknown_drains
         self._read_at = 0
+        self._since: float | None = None
         self.causes: Causes = {}
         self.warnings: Mapping[str, str] | None = None
 
@@ -33,18 +42,29 @@ class HealthWatch:
         """The reason why the node is not fit; None while it is fit, or nothing is known."""
         return next((f"{cause}: {why}" for cause, why in self.causes.items() if why is not None), None)
 
-    def tick(self) -> None:
-        """Reads the file if it changed."""
+    def tick(self, now: float) -> None:
+        """Reads the file if it changed. A node of which no run ever ended is UNKNOWN, and not taken for fit.
+
+        Args:
+            now: seconds of a clock that only goes forward.
+        """
         try:
             written = self._results.stat().st_mtime_ns
         except FileNotFoundError:
+            self._since = now if self._since is None else self._since
+            if self.warnings is None and now - self._since >= FIRST_SECONDS:
+                self._learn(Report((Result(FIRST, unknown("no run of node-health has ended yet")),)))
             return
         if written == self._read_at:
             return
         self._read_at = written
-        found = report.from_json(self._results.read_text())
+        self._learn(report.from_json(self._results.read_text()))
+
+    def _learn(self, found: Report) -> None:
         before = self.causes
-        self.causes = report.drain_causes(found, self._unknown_drains)
+        first = f"{reasons.HEALTH} {FIRST}"
+        ended: Causes = {first: None} if self._read_at and first in before else {}
+        self.causes = {**ended, **report.drain_causes(found, self._unknown_drains)}
         self.warnings = report.warnings(found, self._unknown_drains)
         for cause, why in self.causes.items():
             if bool(why) != bool(before.get(cause)):

@@ -80,7 +80,11 @@ class Mount:
 
 
 def plan(
-    jail: Jail, volume: Path = paths.VOLUME, spool: Path | None = None, nccl_conf: Path | None = None
+    jail: Jail,
+    volume: Path = paths.VOLUME,
+    spool: Path | None = None,
+    nccl_conf: Path | None = None,
+    task_scripts: Path | None = None,
 ) -> list[Mount]:
     """Returns the mounts that make the tree, in order.
 
@@ -89,6 +93,7 @@ def plan(
         volume: where the shared volume is mounted in the pod.
         spool: slurmd's folder, where batch scripts are started from; None on a login node.
         nccl_conf: NCCL's configuration file of this node; None keeps the image's own.
+        task_scripts: the folder with the site's task prologs and epilogs; None on a login node.
     """
     return [
         Mount(Kind.BIND, str(paths.root_of(volume, jail.revision)), "/"),
@@ -103,6 +108,8 @@ def plan(
         Mount(Kind.MEMORY, "run", "/run", "mode=755,size=64m"),
         # Read-only: sockets still answer, and nobody can change the link to the configuration.
         Mount(Kind.READ_ONLY, str(paths.SLURM_RUN), str(paths.SLURM_RUN)),
+        # Jobs keep this part of /run (job_mounts.c). Kubelet changes files behind the mount.
+        *([Mount(Kind.READ_ONLY, str(task_scripts), str(paths.JAIL_TASK_SCRIPTS))] if task_scripts else []),
         Mount(Kind.MEMORY, "tmp", "/tmp", f"mode=1777,size={jail.tmp_mib}m"),  # noqa: S108 - a mount point
         *([Mount(Kind.WITH_SUBMOUNTS, str(spool), str(paths.SPOOL))] if spool else []),
         *(Mount(Kind.FILE, name, name) for name in ("/etc/resolv.conf", "/etc/hosts", "/etc/hostname")),

@@ -40,6 +40,9 @@ ETC_SLURM = Path(shared.ETC_SLURM)
 ETC_ROOTS = Path(shared.ETC_ROOTS)
 STATE = Path(shared.STATE_DIR)
 ETC_ACCOUNTING = Path(shared.ETC_ACCOUNTING)
+ETC_SCRIPTS = Path(shared.ETC_SCRIPTS)
+ETC_TASK_SCRIPTS = Path(shared.ETC_TASK_SCRIPTS)
+JAIL_TASK_SCRIPTS = Path(shared.JAIL_TASK_SCRIPTS)
 ACCOUNTING_RUN = Path(shared.ACCOUNTING_RUN)
 DATABASE_SECRETS = Path(shared.SECRETS_DATABASE)
 OWN_RUN = Path(shared.NODE_RUN)
@@ -52,6 +55,7 @@ PROLOGS = OWN_RUN / "prologs"
 """Folder with a file for each job whose prolog ran here, named by the job's number, with its SLUID."""
 JAIL_WORKED = Path(shared.JAIL_WORKED)
 PROLOG_REFUSED = Path(shared.PROLOG_REFUSED)
+SITE_HEALTH = Path(shared.SITE_HEALTH)
 SSH_BANNER = OWN_RUN / "ssh-banner"
 """Banner of sshd with the reason why logins are refused. It exists only while jail probes fail."""
 LOGIN_LIMITS = Path(shared.LOGIN_LIMITS)

@@ -61,7 +61,7 @@ def main() -> int:
     if node.processes:
         cgroups.limit_jobs(groups, node.processes)
     profile_limits.install(groups)
-    mounts = tree.plan(jail, spool=paths.SPOOL, nccl_conf=nccl.write(node.nccl))
+    mounts = tree.plan(jail, spool=paths.SPOOL, nccl_conf=nccl.write(node.nccl), task_scripts=paths.ETC_TASK_SCRIPTS)
     tree.build(mounts)
     if node.pins_memory:
         pinned_memory.raise_limit()
@@ -101,7 +101,7 @@ def main() -> int:
         # Without a configuration, the node knows no slurmctld to tell.
         if slurmd.process is not None and configless_cache.read() is not None:
             watch.tick(time.monotonic())
-            health.tick()
+            health.tick(time.monotonic())
             plugin = plugin_version.refusal()
             plugin_version.tell_guard(plugin)
             unloaded = refusal() or plugin

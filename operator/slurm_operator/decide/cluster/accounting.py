@@ -10,7 +10,7 @@ from slurm_operator.state import Kubernetes
 
 _TROUBLE = re.compile(r"\b(?:error|fatal): (.+)")
 _OF_NO_USE = (
-    # slurmdbd says these besides the reason, which stands in another line.
+    # slurmdbd logs these lines beside the line with the reason.
     "The database must be up when starting the MYSQL plugin",
     "Database settings not recommended values",
     "unable to re-connect to as_mysql database",

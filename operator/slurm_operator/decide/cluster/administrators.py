@@ -1,4 +1,4 @@
-"""Slurm's administrators: users whom the SlurmCluster names; these may appoint others."""
+"""Slurm's administrators: users that the SlurmCluster names. They may appoint others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def changes(wanted: Mapping[str, str], given: Mapping[str, str], known: Mapping[
     A level that somebody else gave stays: only what was given for the configuration is taken away again.
 
     Args:
-        wanted: whom the SlurmCluster names.
+        wanted: users that the SlurmCluster names.
         given: what was given for an earlier SlurmCluster, as its status says.
         known: what slurmdbd says; whoever it leaves out has none.
     """

@@ -15,13 +15,13 @@ from collections.abc import Iterable, Mapping
 
 from contract import names
 from slurm_operator.decide.cluster import config_keys
-from slurm_operator.decide.nodes import slurm_nodes
-from slurm_operator.findings import Finding, Severity, shown, under_way
+from slurm_operator.decide.nodes import slurm_nodes, waits
+from slurm_operator.findings import Finding, Severity, under_way
 from slurm_operator.reasons import Reason
 from slurm_operator.state import Nodes, Running, SlurmJob, Unknown
 
 CLOCKS_DIFFER = datetime.timedelta(seconds=5)
-"""A node's clock may be behind slurmctld's by as much without being called outdated."""
+"""So far a node's clock may be behind slurmctld's before the node counts as outdated."""
 NODES_READ_WITHIN = datetime.timedelta(seconds=60)
 """Nodes read a configuration within seconds; one whose slurmd waits for a prolog first takes longer (slurmd.c)."""
 
@@ -41,14 +41,14 @@ class Verdict:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TryConfig:
-    """Have a slurmctld that has nothing to lose try the wanted files."""
+    """Have the config dry run try the wanted files."""
 
     files: Mapping[str, str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Promote:
-    """Copy the wanted files byte for byte into the active ConfigMap; slurmctld's words about them are told."""
+    """Copy the wanted files byte for byte into the active ConfigMap. `words` are slurmctld's complaints about them."""
 
     files: Mapping[str, str]
     words: str = ""
@@ -62,9 +62,9 @@ class Reconfigure:
 
 
 HELD = Reason.CONFIGURATION_HELD
-"""Things are left as they are; the message says why and what would help."""
+"""The active configuration stays. The message says why, and what would help."""
 CLOSING = Reason.PARTITIONS_CLOSING
-"""Partitions are closed before they go: whether they are empty counts only once no job can come any more."""
+"""Partitions are closed before their removal: only a closed partition stays empty."""
 
 
 def content_hash(files: Mapping[str, str]) -> str:
@@ -149,8 +149,8 @@ def promotion(
             f"the declared configuration is not used, since slurmctld refuses it: {verdict.words}",
             Severity.WRONG | Severity.BLOCKING,
         )
-    waits = None if active is None else _cost(wanted, active, jobs) or _open(wanted, active, closed)
-    return waits or Promote(wanted, verdict.words)
+    held = None if active is None else _cost(wanted, active, jobs) or _open(wanted, active, closed)
+    return held or Promote(wanted, verdict.words)
 
 
 def _cost(wanted: Mapping[str, str], active: Mapping[str, str], jobs: Iterable[SlurmJob] | Unknown) -> Finding | None:
@@ -162,7 +162,7 @@ def _cost(wanted: Mapping[str, str], active: Mapping[str, str], jobs: Iterable[S
     alive = [job for job in jobs if slurm_nodes.is_alive(job)]
     if keys and alive:
         why = "; ".join(f"{key} changes: {config_keys.COSTS[key]}" for key in keys)
-        return Finding(HELD, f"{why}. It waits until there is no job; there are {shown(_numbers(alive))}")
+        return Finding(HELD, f"{why}. It waits until there is no job: {waits.of_jobs(alive)}")
     return _doom(partitions(wanted), alive)
 
 
@@ -193,7 +193,7 @@ def closing(
         return closed
     going = partitions(active) - partitions(wanted)
     if decided is None or isinstance(decided, TryConfig):
-        going &= closed  # Not decided yet, as during `pulumi up`: what is being emptied stays closed.
+        going &= closed  # Not decided yet, as during `pulumi up`: partitions that are being emptied stay closed.
     elif isinstance(decided, Finding) and decided.reason == Reason.CONFIGURATION_REFUSED:
         going = frozenset()
     read = isinstance(running, Running) and is_read(active, running)
@@ -242,10 +242,6 @@ def _doom(kept: frozenset[str], jobs: Iterable[SlurmJob]) -> Finding | None:
     if not lost:
         return None
     gone = ", ".join(sorted({name for job in lost for name in job.partitions - kept}))
-    kills = f"the new configuration removes partition {gone}, which would kill its jobs {shown(_numbers(lost))}"
+    kills = f"the new configuration removes partition {gone}, which would kill its {waits.of_jobs(lost)}"
     ways = "it takes no new ones meanwhile; wait for them, cancel them, or keep the partition"
     return Finding(HELD, f"{kills}: {ways}")
-
-
-def _numbers(jobs: list[SlurmJob]) -> list[str]:
-    return [str(job.job_id) for job in jobs]

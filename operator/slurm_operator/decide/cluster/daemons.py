@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from slurm_operator.actions import DeletePod, Purpose, SetOnDelete
 from slurm_operator.decide.cluster import config
-from slurm_operator.state import Kubernetes, Pod, Running, Unknown
+from slurm_operator.state import Kubernetes, Pod, Running, Unknown, Unread
 
 
 def controller_pod(seen: Kubernetes) -> Pod | None:
@@ -28,6 +28,8 @@ def holds_controller(seen: Kubernetes) -> str:
 
     A slurmdbd that cannot start and says why holds nothing up: no older one is there that slurmctld could meet.
     """
+    if Unread.LEDGER in seen.unread:
+        return f"{Unread.LEDGER} can't be read"
     if seen.ledger_revision != seen.cluster.revision:
         return "pulumi up is under way"
     slurmdbd = seen.workloads.get(seen.cluster.accounting)
@@ -61,6 +63,8 @@ def holds_workers(seen: Kubernetes, running: Running | Unknown, died: str = "") 
         running: what slurmctld runs with.
         died: what to say of an `up` that ended half way; empty if none did.
     """
+    if unread := seen.unread.keys() & {Unread.LEDGER, Unread.CONFIGURATION}:
+        return f"{min(unread)} can't be read"
     if seen.ledger_revision != seen.cluster.revision:
         return died or "pulumi up is under way"
     for name in (seen.cluster.accounting, seen.cluster.controller):

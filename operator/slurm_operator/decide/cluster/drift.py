@@ -27,19 +27,19 @@ Key = tuple[str, str]
 PATIENCE = datetime.timedelta(minutes=30)
 """An update that has not ended by then is taken for one that failed: Pulumi itself waits no longer by default."""
 FOUGHT_OVER = 10
-"""So many heals of one object within FOUGHT_WITHIN are enough: somebody else holds another opinion."""
+"""After so many repairs of one object within FOUGHT_WITHIN, the next one waits: somebody else changes it back."""
 FOUGHT_WITHIN = datetime.timedelta(minutes=1)
 FIRST_PAUSE = datetime.timedelta(seconds=3)
 LONGEST_PAUSE = datetime.timedelta(minutes=1)
 CONFLICTS_TOLD = 5
-"""Conflicts about one object in as many rounds in a row are told, and followed by pauses."""
+"""Rounds in a row with a conflict about one object, after which the operator reports it and pauses."""
 _WORDS = 400
-"""So much of a refusal is told: that of a workload quotes all of it."""
+"""Characters of a refusal that are reported: the API server quotes the whole of a workload."""
 
 _CLAIM = "PersistentVolumeClaim"
 _LABELS = ("f:metadata", "f:labels")
 _ALL_OURS = (("f:data",), ("f:binaryData",), ("f:spec",))
-"""Where a field of somebody else is drift. Annotations are not: controllers keep their notes there."""
+"""Places where a field of another owner is drift. Annotations are none: controllers keep their notes there."""
 _REPLICAS = ("f:spec", "f:replicas")
 _IMMUTABLE = "f:immutable"
 
@@ -124,10 +124,10 @@ def plan(
 
     Args:
         ledger: what is declared.
-        live: how objects are, None for one that is missing; what could not be seen is not in it.
+        live: observed objects, None for a missing one; objects that nobody could read have no entry.
         clean: fingerprints of objects that were found to be, or made, as declared.
-        healed: when objects were healed.
-        failures: what the last heals of objects failed with.
+        healed: times of recent repairs by object.
+        failures: failed repairs by object.
         now: the time.
     """
     checks: list[Check] = []
@@ -196,10 +196,10 @@ def _switched_off(key: Key, live: Object) -> bool:
 def body(check: Check) -> dict[str, Any]:
     """Return the body to apply: the declared fields, on the very object that was seen.
 
-    With the resourceVersion alone, an apply makes an object that has gone meanwhile anew: a worker set of one node,
-    whose other pods end with their jobs. One that names a uid is refused then.
+    It names the uid, so that the API server refuses it if the object was deleted meanwhile. With the resourceVersion
+    alone, the apply would create the object anew: a StatefulSet of one pod, for example, whose other pods would end.
 
-    A claim's spec cannot be changed but for its size, which an administrator may have raised: it is sent as it stands.
+    Only the size of a claim can be changed, and an administrator may have raised it. So its spec is sent as it stands.
     """
     declared = dict(check.declared)
     if check.before is not None:

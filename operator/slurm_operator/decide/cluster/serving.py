@@ -44,7 +44,7 @@ def states(
     now: datetime.datetime,
     k8s_nodes: K8sNodes | None = None,
 ) -> list[NodeSetState]:
-    """Node sets as Kubernetes has them; one that has no StatefulSet leaves its Kubernetes nodes alone."""
+    """Return the state of the node sets in Kubernetes. One without a StatefulSet leaves its Kubernetes nodes alone."""
     rows = []
     for node_set in node_sets:
         member, workload = re.compile(re.escape(node_set.stateful_set) + r"-\d+"), workloads.get(node_set.stateful_set)

@@ -34,7 +34,7 @@ from slurm_operator.findings import (
     under_way,
 )
 from slurm_operator.reasons import Reason
-from slurm_operator.state import Kubernetes, Nodes, NodeSet, Pod, SlurmNode, Unknown
+from slurm_operator.state import Kubernetes, Nodes, NodeSet, Pod, SlurmNode, Unknown, Unread
 
 _SHOWN = 5
 
@@ -210,8 +210,11 @@ def cluster(kubernetes: Kubernetes, nodes: Nodes | Unknown, sets: Findings, coun
     if kubernetes.ledger_revision != revision:
         has = kubernetes.ledger_revision or "nothing"
         message = f"revision {revision} is not fully declared: the ledger says {has}"
+        if Unread.LEDGER in kubernetes.unread:
+            message = f"nobody knows if revision {revision} is fully declared: {Unread.LEDGER} can't be read"
         findings.tell(Reason.LEDGER_MISMATCH, message, Severity.BLOCKING | Severity.PROGRESSING)
-    if kubernetes.desired_config is None and kubernetes.active_config is None:
+    is_shown = Unread.CONFIGURATION not in kubernetes.unread
+    if is_shown and kubernetes.desired_config is None and kubernetes.active_config is None:
         name = kubernetes.cluster.desired_config
         findings.append(Finding(Reason.CONFIGURATION_MISSING, f"there is no ConfigMap {name}", Severity.BLOCKING))
     _judge_daemons(findings, kubernetes, nodes)
@@ -233,7 +236,8 @@ def _judge_daemons(findings: Findings, kubernetes: Kubernetes, nodes: Nodes | Un
     if isinstance(nodes, Unknown):
         controller = kubernetes.workloads.get(names.controller)
         rows.insert(0, (Reason.CONTROLLER_NOT_READY, f"StatefulSet {names.controller}", "controller", controller))
-        rows.insert(1, (Reason.REST_NOT_READY, f"Deployment {names.rest}", "rest", kubernetes.rest))
+        if Unread.REST not in kubernetes.unread:
+            rows.insert(1, (Reason.REST_NOT_READY, f"Deployment {names.rest}", "rest", kubernetes.rest))
     for reason, title, component, workload in rows:
         if workload is None:
             findings.append(Finding(reason, f"there is no {title}", Severity.BLOCKING))
@@ -251,7 +255,7 @@ def _judge_daemons(findings: Findings, kubernetes: Kubernetes, nodes: Nodes | Un
 
 
 def _troubles(pods: Iterable[Pod]) -> list[tuple[Reason, str]]:
-    """Return what keeps pods from starting; of populate pods only the newest counts: older ones are past attempts."""
+    """Return what keeps pods from starting. Of populate pods the newest counts: older ones are past attempts."""
     alive = [pod for pod in pods if not pod.terminating]
     attempts = sorted((pod for pod in alive if pod.component == "jail"), key=lambda pod: str(pod.created))
     speaking = [pod for pod in alive if pod.component != "jail"] + attempts[-1:]

@@ -54,9 +54,9 @@ def judge(state: NodeSetState, *, cluster_stays: bool) -> RemoveFinalizer | Find
         stay = f"its records in Slurm cannot be deleted yet ({unseen.message})"
         return under_way(Reason.DELETION_HELD, f"{title}: {stay}")
     if cluster_stays and (orphans := records.orphans(state)):
-        named = "which stay as long as a job (squeue) or a reservation (scontrol show reservation) names their nodes"
-        left = shown([node.name for node in orphans])
-        return under_way(Reason.RECORDS_LEFT, f"{title}: Slurm still has records of {left}, {named}")
+        left = [node.name for node in orphans]
+        named = f"which stay as long as a job or a reservation names their nodes{records.kept_for(state, left)}"
+        return under_way(Reason.RECORDS_LEFT, f"{title}: Slurm still has records of {shown(left)}, {named}")
     return RemoveFinalizer(workload, "nothing of it can run a job any more")
 
 

@@ -3,6 +3,8 @@
 A PodDisruptionBudget refuses to evict a worker, unless the pod carries a label that is set here. It is set when the
 Kubernetes node is to be emptied and the Slurm node is drained and strictly idle. So `kubectl drain` ends when the jobs
 have ended.
+
+A condition that counts as a check drains as a cordon does. One that nobody knows is a comment on the Slurm node.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from slurm_operator.findings import Finding, under_way
 from slurm_operator.reasons import Reason
 from slurm_operator.state import Pod
 
-_KNOWN = (Case.WELL, Case.CORDONED, Case.TAINTED)
-_LEAVING = (Case.CORDONED, Case.TAINTED, Case.AWAY, Case.GONE)
+_KNOWN = (Case.WELL, Case.CORDONED, Case.TAINTED, Case.FAILED)
+_LEAVING = (Case.CORDONED, Case.TAINTED, Case.AWAY, Case.GONE, Case.FAILED)
 
 
 def needs_full_listing(state: NodeSetState) -> bool:
@@ -58,16 +60,19 @@ def findings(state: NodeSetState) -> list[Finding]:
 
 
 def _comments(state: NodeSetState) -> list[Comment]:
-    """Return comments on nodes whose Kubernetes nodes are not ready, until they are drained for it."""
+    """Return comments on nodes whose Kubernetes nodes are not ready, or have conditions that nobody knows."""
     comments, breaker = [], _breaker(state)
     for worker in state.with_pods():
         stands, words = case_of(worker)
-        if worker.node is None:
+        if worker.node is None or worker.pod is None:
             continue
-        if stands is Case.AWAY and not worker.node.comment and not breaker:
-            comments.append(Comment(worker.name, reasons.NODE + words))
-        if stands in _KNOWN and worker.node.comment.startswith(reasons.NODE):
-            comments.append(Comment(worker.name, ""))
+        if stands is Case.WELL:
+            words = worker.conditions.words(worker.pod.k8s_node)
+        is_told = stands is Case.WELL or (stands is Case.AWAY and not breaker)
+        note, comment = f"{reasons.NODE}{words}" if is_told and words else "", worker.node.comment
+        is_over = comment.startswith(reasons.NODE) and comment != note and stands in _KNOWN
+        if (note and not comment) or is_over:
+            comments.append(Comment(worker.name, note))
     return comments
 
 
@@ -85,7 +90,7 @@ def _drains(state: NodeSetState) -> list[Drain]:
         if (worker.drain and not replaceable) or drains.is_anothers(worker.node):
             continue
         if stands is Case.ENDING and not worker.has_work:
-            continue  # It is gone in a moment.
+            continue  # Its pod ends in a moment.
         if stands is Case.AWAY and (open_breaker or not _is_due(state, worker)):
             continue
         decided.append(Drain(worker.name, reasons.NODE + words))
@@ -93,11 +98,11 @@ def _drains(state: NodeSetState) -> list[Drain]:
 
 
 def _may_return_meanwhile(worker: Worker) -> bool:
-    """Return True if an unfit node might lift its own drain before its cordoned or tainted Kubernetes node is empty.
+    """Return True if an unfit node might lift its own drain while its Kubernetes node is to be emptied or fails.
 
     While a repair is noted that drain stays, since the repair needs it.
     """
-    emptied = case_of(worker)[0] in (Case.CORDONED, Case.TAINTED)
+    emptied = case_of(worker)[0] in (Case.CORDONED, Case.TAINTED, Case.FAILED)
     return emptied and worker.drain is Owner.UNFIT and not worker.repair
 
 

@@ -48,7 +48,7 @@ def pod_may_end(decided: actions.DeletePod, now: SlurmNode | None) -> bool:
     """Return True if a node is still idle, under the drain for which its pod was to be deleted."""
     is_for_update = decided.purpose is actions.Purpose.UPDATE
     if now is None:
-        return is_for_update  # A pod that never registered is made anew; a repair is for a record that was there.
+        return is_for_update  # An update may replace a pod that never registered; a repair begins from a record.
     if decided.purpose is actions.Purpose.REBOOT:
         return slurm_nodes.may_reboot(now)
     ours = drains.owner(now) is Owner.UPDATE if is_for_update else drains.is_held_for_repair(now)

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Sequence
 from slurm_operator import drains
 from slurm_operator.actions import Action, DeleteRecord, Drain
 from slurm_operator.decide.node_sets import window
-from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.decide.nodes import slurm_nodes, waits
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, shown, under_way
 from slurm_operator.reasons import Reason
-from slurm_operator.state import EVERY_NODE, Facts, Named, Reservation, SlurmJob, SlurmNode
+from slurm_operator.state import EVERY_NODE, Facts, Named, Reservation, SlurmJob, SlurmNode, Unknown
 
 _FILLED_IN = ("Sockets", "CoresPerSocket", "ThreadsPerCore")
 
@@ -27,8 +27,9 @@ _FILLED_IN = ("Sockets", "CoresPerSocket", "ThreadsPerCore")
 def named(jobs: Iterable[SlurmJob], reservations: Sequence[Reservation]) -> Named:
     """Sum up what names nodes, given all jobs and all reservations."""
     alive = [job for job in jobs if slurm_nodes.is_alive(job)]
-    if any(job.names is EVERY_NODE for job in alive):
-        return Named(EVERY_NODE, EVERY_NODE)
+    naming = tuple(job for job in alive if job.names is EVERY_NODE or job.names)
+    if any(job.names is EVERY_NODE for job in naming):
+        return Named(EVERY_NODE, EVERY_NODE, naming)
     by_jobs, awaited = (
         (name for job in alive for name in job.names),
         (n for job in alive for n in job.names - job.nodes),
@@ -37,7 +38,7 @@ def named(jobs: Iterable[SlurmJob], reservations: Sequence[Reservation]) -> Name
         frozenset(name for reservation in some for name in reservation.nodes)
         for some in (reservations, [reservation for reservation in reservations if not window.is_ours(reservation)])
     )
-    return Named(reserved.union(by_jobs), by_others.union(awaited))
+    return Named(reserved.union(by_jobs), by_others.union(awaited), naming)
 
 
 def has_other_size(state: NodeSetState, node: SlurmNode | None) -> bool:
@@ -103,8 +104,21 @@ def actions(state: NodeSetState) -> list[Action]:
 def findings(state: NodeSetState) -> list[Finding]:
     """Nodes that Slurm knows with another size than their set has."""
     there = [worker.name for worker in state.members() if is_misread(state, worker.node)]
-    until = "until it is idle and no job and no reservation names it (squeue -w, scontrol show reservation)"
-    return [under_way(Reason.RECORD_KEPT, f"{shown(there)} keeps its old size in Slurm {until}")] if there else []
+    if not there:
+        return []
+    until = f"until it is idle and no job and no reservation names it{kept_for(state, there)}"
+    return [under_way(Reason.RECORD_KEPT, f"{shown(there)} keeps its old size in Slurm {until}")]
+
+
+def kept_for(state: NodeSetState, nodes: Iterable[str]) -> str:
+    """Return the jobs that keep the records of those nodes, else the commands that show them, as a sentence's end."""
+    asked = frozenset(nodes)
+    records = [worker.node for worker in state.workers.values() if worker.name in asked and worker.node]
+    # On a node that serves jobs come and go. Its record stays for those that name it.
+    out = frozenset(node.name for node in records if not slurm_nodes.is_usable(node))
+    known = () if isinstance(state.jobs, Unknown) else state.jobs
+    jobs = waits.of_jobs(job for job in known if job.names & asked or slurm_nodes.busy_nodes([job]) & out)
+    return f": {jobs}" if jobs else " (squeue -w, scontrol show reservation)"
 
 
 def _gone(state: NodeSetState) -> list[Worker]:

@@ -1,8 +1,8 @@
 """Remediation of unfit nodes: wait, restart the idle pod, move it to another Kubernetes node, give up loudly.
 
 A node drains itself, checks itself again and again, and lifts its own drain (docs/health.md). It can't restart itself,
-which would give it new mounts, devices and a new slurmd, and it can't move. A node whose Kubernetes node is not ready
-or tainted (decide/node_sets/k8s_nodes.py) begins at the last step.
+which would give it new mounts, devices and a new slurmd, and it can't move. A node whose Kubernetes node is not ready,
+tainted, or fails by a condition (decide/node_sets/k8s_nodes.py) begins at the last step.
 
 The operator notes each repair in the NodeSet's status first and does it in a later pass. So an operator that dies
 between the two neither forgets nor repeats it. The node may lift its own drain at any moment, so the operator first
@@ -22,21 +22,21 @@ from collections.abc import Sequence
 from contract import names
 from slurm_operator import drains
 from slurm_operator.actions import DeletePod, Drain, Purpose
-from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.decide.nodes import slurm_nodes, waits
 from slurm_operator.decide.nodes.k8s_case import Case, case_of
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
-from slurm_operator.findings import Finding
+from slurm_operator.findings import Finding, under_way
 from slurm_operator.reasons import Reason
 from slurm_operator.state import Restart, SlurmNode
 
 _HOUR = datetime.timedelta(hours=1)
 REMEMBERED = datetime.timedelta(days=1)
-"""For so long a restart counts as an attempt for its node."""
+"""A restart counts as an attempt for its node during this time."""
 MOST_REMEMBERED = 500
-"""All that a day can hold: an hour has at most 20 of them."""
+"""Repairs that a day can have: the policy allows at most 20 an hour."""
 SETTLING = datetime.timedelta(minutes=10)
-"""For so long a restarted node that is still unfit counts as being repaired."""
+"""A restarted node that is still unfit counts as being repaired during this time."""
 
 
 class RemediationStep(enum.Enum):
@@ -76,12 +76,11 @@ def plan(state: NodeSetState) -> Plan:
         if repair.at > state.now - REMEMBERED and not _is_moot(state, repair)
     ]
     state = state.with_restarts(kept[-MOST_REMEMBERED:])
-    policy, members = state.node_set.reactions, state.members()
+    policy = state.node_set.reactions
     if not (policy.restart or policy.replace) or state.hold:
         return Plan(restarts=state.node_set.restarts)
-    unfit = [worker for worker in members if _is_unfit(state, worker, worker.node)]
-    failed = {worker.name for worker in (*unfit, *_taken(state))}
-    if unfit and state.have_one_cause(len(failed), len(members)):
+    unfit, failed = _unfit(state), _failed(state)
+    if unfit and _breaker_is_open(state):
         return Plan(restarts=state.node_set.restarts, findings=(_open_breaker(state, len(failed), unfit[0]),))
     due = [worker for worker in unfit if _is_due(state, worker) and not worker.repair]
     steps = {worker.name: _next_step(state, worker) for worker in due}
@@ -104,6 +103,25 @@ def plan(state: NodeSetState) -> Plan:
     return Plan((*_drains(state), *_deletions(state)), after.node_set.restarts, tuple(findings))
 
 
+def waiting_for_jobs(state: NodeSetState) -> list[Worker]:
+    """Return the nodes whose repair waits for their jobs."""
+    policy = state.node_set.reactions
+    if not (policy.restart or policy.replace) or policy.dry_run or state.hold or _breaker_is_open(state):
+        return []
+    unfit = [worker for worker in state.members() if worker.drain in (Owner.UNFIT, Owner.REPAIR)]
+    there = [worker for worker in unfit if worker.has_work and worker.pod and not worker.pod.terminating]
+    return [worker for worker in there if worker.repair or _next_step(state, worker) is not RemediationStep.GIVE_UP]
+
+
+def findings(state: NodeSetState) -> list[Finding]:
+    """Return findings about repairs that wait for jobs, with the jobs that are known."""
+    told = []
+    for worker in waiting_for_jobs(state):
+        ends = f"it is repaired when its jobs have ended{waits.for_jobs([worker.name], state.jobs)}"
+        told.append(under_way(Reason.REPAIR_WAITS, f"{worker.name} is unfit ({worker.fault}); {ends}"))
+    return told
+
+
 def _is_moot(state: NodeSetState, noted: Restart) -> bool:
     """Return True if a noted repair has not begun, and its policy or its drain is gone.
 
@@ -112,7 +130,7 @@ def _is_moot(state: NodeSetState, noted: Restart) -> bool:
     worker, policy = state.workers.get(noted.node), state.node_set.reactions
     if worker is None or worker.node is None or worker.repair != noted or _ends(worker):
         return False
-    # The operator's drain is for this note, and comes after it.
+    # The operator's own drain for this note is newer than the note. Any other newer drain is another fault.
     since = worker.node.reason_set
     newer = since is not None and since > noted.at and worker.drain is not Owner.REPAIR
     wanted = not policy.dry_run and (policy.replace if noted.replace else policy.restart)
@@ -127,9 +145,22 @@ def _is_unfit(state: NodeSetState, worker: Worker, node: SlurmNode | None) -> bo
     if not state.node_set.reactions.replace or worker.pod is None:
         return False
     stands = case_of(worker)[0]
-    # Our own cordon comes before the deletion of the pod.
+    # A repair in progress has cordoned the Kubernetes node, and has not deleted the pod yet.
     begun = worker.repair is not None and stands is Case.CORDONED
-    return begun or stands in (Case.AWAY, Case.TAINTED)
+    return begun or stands in (Case.AWAY, Case.TAINTED, Case.FAILED)
+
+
+def _unfit(state: NodeSetState) -> list[Worker]:
+    return [worker for worker in state.members() if _is_unfit(state, worker, worker.node)]
+
+
+def _failed(state: NodeSetState) -> set[str]:
+    """Return nodes that are unfit, or that a repair has taken."""
+    return {worker.name for worker in (*_unfit(state), *_taken(state))}
+
+
+def _breaker_is_open(state: NodeSetState) -> bool:
+    return state.have_one_cause(len(_failed(state)), len(state.members()))
 
 
 def _ends(worker: Worker) -> bool:
@@ -195,7 +226,7 @@ def _is_due(state: NodeSetState, worker: Worker) -> bool:
         return False
     if node is None or not slurm_nodes.may_restart(node):
         return False
-    # A new pod under the old drain has its time, too.
+    # A new pod under an old drain gets the whole time as well.
     since = max(node.reason_set or pod.created, pod.created)
     return (state.now - since).total_seconds() >= state.node_set.reactions.after_seconds
 
@@ -207,7 +238,7 @@ def _room(state: NodeSetState) -> int:
 
 
 def _taken(state: NodeSetState) -> list[Worker]:
-    """Nodes that a repair has taken and that do not work yet; one that it did not mend counts for a while."""
+    """Nodes that a repair has taken and that do not work yet; a node that it did not help counts for a while."""
     lately = {repair.node for repair in state.node_set.restarts if repair.at > state.now - SETTLING}
     there = [worker for worker in state.members() if worker.name in lately]
     return [worker for worker in there if worker.standing is not slurm_nodes.Standing.USABLE]

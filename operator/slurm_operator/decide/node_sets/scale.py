@@ -33,7 +33,7 @@ def actions(state: NodeSetState) -> list[Action]:
     decided: list[Action] = [DrainDown(node.name) for node in own if drains.may_return_by_itself(node)]
     if state.wanted > state.current:
         decided += _resized(state, state.wanted)
-    # A drain of ours, or the node's own, is made one for the removal, whose deadline counts from there.
+    # Another drain of ours, or the node's own, becomes one for the removal: the removal's deadline counts from there.
     decided += [Drain(node.name) for node in records if drains.may_be_drained(node, reasons.SCALE_IN)]
     decided += [RequeueJobs(node.name, limit[0] or 0) for node in records if slurm_nodes.is_overdue(node, *limit)]
     if gone := tuple(worker.name for worker in itertools.takewhile(lambda worker: worker.may_leave, leaving)):

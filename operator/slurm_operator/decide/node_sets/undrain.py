@@ -30,7 +30,7 @@ def without_cause(state: NodeSetState) -> list[Worker]:
 def _has_cause(state: NodeSetState, worker: Worker) -> bool:
     match worker.drain:
         case Owner.NEW:
-            # A probe of its jail went well.
+            # A ready pod means that a jail probe succeeded.
             return not (worker.is_up and features.has_its_features(state, worker))
         case Owner.SCALE_IN:
             is_over = True
@@ -39,10 +39,17 @@ def _has_cause(state: NodeSetState, worker: Worker) -> bool:
         case Owner.UPDATE:
             is_over = not update.keeps(state, worker)
         case Owner.K8S_NODE:
-            is_over = case_of(worker)[0] is Case.WELL
+            is_over = case_of(worker)[0] is Case.WELL and not _is_kept(worker)
         case _:
             return True
     return not (is_over and worker.has_registered)
+
+
+def _is_kept(worker: Worker) -> bool:
+    """Return True if nobody knows whether the condition still holds for which the node is drained."""
+    if worker.node is None or worker.pod is None:
+        return False
+    return worker.conditions.keep(worker.node.reason, worker.pod.k8s_node)
 
 
 def _is_repaired(state: NodeSetState, worker: Worker) -> bool:

@@ -87,7 +87,7 @@ def _to_begin(state: NodeSetState, old: Iterable[Worker]) -> list[str]:
     waiting = [worker for worker in waiting if not (worker.is_awaited and records.is_too_large(state, worker.node))]
     waiting.sort(key=lambda worker: _turn(state, worker))
     holding = holding_slots(state)
-    # Neither takes a slot: the first holds one already, the second was out of service before.
+    # These nodes take no further slot: they hold one already, or were out of service before.
     free_of_charge = [worker.name for worker in waiting if worker.name in holding or not _is_scheduled(worker)]
     charged = [worker.name for worker in waiting if worker.name not in free_of_charge]
     room = max(0, state.node_set.update.room(state.wanted) - len(holding))
@@ -96,7 +96,7 @@ def _to_begin(state: NodeSetState, old: Iterable[Worker]) -> list[str]:
 
 def _may_restart(state: NodeSetState, worker: Worker) -> bool:
     """Return True if the pod of a node may be deleted for its update now."""
-    # A registered node's pod is deleted under a drain of ours alone: somebody else's drain may be about this very pod.
+    # The operator deletes a registered node's pod under its own drain only: another's drain may be about this pod.
     if not worker.is_free or not all(drains.owner(node) is Owner.UPDATE for node in worker.records):
         return False
     if worker.is_named and records.is_too_large(state, worker.node):
@@ -173,11 +173,11 @@ def not_up(state: NodeSetState) -> list[str]:
 def _is_taken(state: NodeSetState, worker: Worker) -> bool:
     node, before = worker.node, worker.name in state.node_set.updating
     if node is None:
-        # Half a listing, or its record went with the old pod.
+        # The listing lacks the node, or the record was deleted with the old pod.
         return before or (worker.pod is not None and worker.pod.ready)
     if worker.drain is Owner.UPDATE:
         return before or worker.pod is None or worker.pod.is_scheduled
-    # Slurm set DOWN what it has rebooted, and nobody else's word keeps that from work.
+    # Slurm itself sets a node DOWN that it has rebooted: that is no drain by a person.
     by_reboot = slurm_nodes.is_rebooting(node) and not drains.is_drained(node)
     if not before or (drains.is_anothers(node) and not by_reboot):
         return False
@@ -190,10 +190,10 @@ def keeps(state: NodeSetState, worker: Worker) -> bool:
     if not (state.revision or policy.paused):
         return True
     if worker.is_outdated:
-        # Full listings alone tell if a job waits for the node: then its record may not be deleted, nor its pod.
+        # Only full listings tell if a job waits for the node. Then record and pod must stay.
         is_held_up = worker.is_awaited and records.is_too_large(state, worker.node)
         return not policy.paused and not (state.full_listing and is_held_up)
-    # They tell as well if its record may be deleted. In a deep queue they don't: the node serves with its old record.
+    # They also tell if the record may be deleted. In a deep queue they can't, and the node serves with its old record.
     gets_another = not (policy.paused or worker.is_named) if state.full_listing else bool(state.revision)
     return gets_another and records.is_misread(state, worker.node)
 
@@ -225,8 +225,10 @@ def _may_begin(worker: Worker) -> bool:
     node = worker.node
     if node is None or worker.is_away:
         return False
+    if slurm_nodes.is_kept_for_others(node) and worker.drain not in (Owner.NEW, Owner.SLURM):
+        return False  # The two others serve nobody before their update.
     if not drains.is_drained(node):
-        return drains.may_be_drained(node, reasons.UPDATE) and not slurm_nodes.is_kept_for_others(node)
+        return drains.may_be_drained(node, reasons.UPDATE)
     return drains.may_become(node, reasons.UPDATE) and slurm_nodes.may_restart(node) and not worker.repair
 
 
@@ -237,10 +239,10 @@ def _may_begin_now(state: NodeSetState, worker: Worker) -> bool:
 
 def _turn(state: NodeSetState, worker: Worker) -> int:
     """Return a node's place in the order: first those that never served, last those whose jobs would delay others."""
-    # No template mends the hardware of an unfit node. If it came first, the next node would wait until it works.
+    # No template repairs the hardware of an unfit node. If it came first, the next node would wait until it works.
     if worker.drain is Owner.UNFIT:
         return 3
-    # A reservation for maintenance is for that, and ends; all nodes that wait for a window are in the operator's own.
+    # Somebody's maintenance reservation ends by itself. The operator's own holds all nodes that wait for a window.
     states = worker.node.states if worker.node else frozenset()
     maintained = "MAINTENANCE" in states and not window.holds(state, worker.name)
     return 0 if worker.drain or maintained else 1 + worker.has_work

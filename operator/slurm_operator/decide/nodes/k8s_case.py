@@ -8,7 +8,7 @@ from slurm_operator.decide.nodes.workers import Worker
 from slurm_operator.state import Pod, Taint
 
 _LIFECYCLE = "node.kubernetes.io/"
-"""Kubernetes' own taints begin so; but for one they repeat what the node's fields tell."""
+"""Prefix of Kubernetes' own taints. All but one (FENCED) repeat what the node's fields tell."""
 FENCED = "node.kubernetes.io/out-of-service"
 
 
@@ -20,6 +20,8 @@ class Case(enum.Enum):
     ENDING = "ending"
     CORDONED = "cordoned"
     TAINTED = "tainted"
+    FAILED = "failed"
+    """One of its conditions that count as checks fails."""
     AWAY = "away"
     GONE = "gone"
 
@@ -37,6 +39,8 @@ def case_of(worker: Worker) -> tuple[Case, str]:
         return Case.CORDONED, f"{pod.k8s_node} is cordoned"
     if hostile := [taint.key for taint in k8s_node.taints if _empties(taint) and not _is_tolerated(taint, pod)]:
         return Case.TAINTED, f"{pod.k8s_node} is tainted {hostile[0]}"
+    if worker.conditions.failed:
+        return Case.FAILED, worker.conditions.words(pod.k8s_node)
     return (Case.AWAY, f"{pod.k8s_node} is not ready") if k8s_node.away_since else (Case.WELL, "")
 
 

@@ -25,7 +25,7 @@ _DAEMONS = {
 """Components of a cluster → what runs in their pods."""
 _OF_DEPLOYMENTS = frozenset({"rest", "operator"})
 _OF_SLURM = frozenset({"controller", "rest"})
-"""Without one of them nobody sees Slurm."""
+"""Components without which the operator can't see Slurm."""
 _WITHIN = "Kubernetes starts another pod after 5 minutes"
 _NEVER = "Kubernetes starts no other pod until it knows that this one is off"
 

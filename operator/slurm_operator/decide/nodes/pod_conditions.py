@@ -1,4 +1,4 @@
-"""Slurm's state of a node as a condition of its pod, so that whoever looks at the pod sees it."""
+"""Slurm's state of a node, and the verdict of its checks, as conditions of its pod."""
 
 from __future__ import annotations
 
@@ -6,17 +6,23 @@ import dataclasses
 import functools
 from collections.abc import Iterable
 
-from contract import names
+from contract import names, reasons
+from slurm_operator import drains
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import is_record_of
+from slurm_operator.drains import Owner
 from slurm_operator.findings import UNKNOWN_AUTHOR
 from slurm_operator.state import Nodes, Pod, PodCondition, SlurmNode
 
 TYPE = names.POD_CONDITION
+HEALTH = names.POD_HEALTH
 MOST_SERVING = 5
-"""Conditions per pass that go from Idle to Allocated, say: with short jobs thousands of nodes do so all the time."""
+"""Changes such as Idle to Allocated that a pass writes: with short jobs, thousands of nodes change all the time."""
 _SERVING = 2
 NOT_REGISTERED = PodCondition("False", "NotRegistered", "slurmctld has no record of this pod's slurmd yet")
+NOT_CHECKED = PodCondition("Unknown", "NotChecked", "no check of this pod is known yet")
+NOT_READY = PodCondition("Unknown", "NotReady", "the pod is not Ready: node-health there says why")
+PASSED = PodCondition("True", "ChecksPassed")
 _BASES = ("DOWN", "ERROR", "FUTURE", "UNKNOWN", "ALLOCATED", "MIXED", "IDLE")
 _SILENT = frozenset({"DYNAMIC_NORM", "DYNAMIC_FUTURE", "CLOUD", "EXTERNAL", "PLANNED"})
 """Flags that say where a record came from, or what the scheduler thinks of next."""
@@ -24,11 +30,12 @@ _SILENT = frozenset({"DYNAMIC_NORM", "DYNAMIC_FUTURE", "CLOUD", "EXTERNAL", "PLA
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Told:
-    """A change of a pod's condition."""
+    """A change of a pod's conditions: Slurm's state of its node, and the verdict of the checks."""
 
     pod: str
     uid: str
-    condition: PodCondition
+    slurm: PodCondition
+    health: PodCondition
 
 
 def wanted(pod: Pod, node: SlurmNode | None) -> PodCondition | None:
@@ -41,8 +48,28 @@ def wanted(pod: Pod, node: SlurmNode | None) -> PodCondition | None:
     return PodCondition(takes_jobs, _word(node.states, working=slurm_nodes.has_work(node)), _message(node))
 
 
+def health(pod: Pod, node: SlurmNode | None) -> PodCondition:
+    """The verdict of the node's own checks, as far as the node told slurmctld."""
+    if node is None or not is_record_of(node, pod):
+        return NOT_CHECKED
+    if drains.owner(node) in (Owner.UNFIT, Owner.REPAIR):
+        return PodCondition("False", *_failed(drains.fault(node)))
+    if not pod.ready:
+        return NOT_READY
+    if not node.extra.startswith(reasons.WARNING):
+        return PASSED
+    note = node.extra.removeprefix(reasons.WARNING)
+    return PodCondition("Unknown" if reasons.UNCHECKED in note else "True", "Warning", note)
+
+
+def _failed(fault: str) -> tuple[str, str]:
+    """Return the check that drained a node in one word, and its evidence."""
+    check, _, evidence = fault.removeprefix(reasons.PREFIX).removeprefix("health ").partition(": ")
+    return "".join(word.title() for word in check.split()), evidence
+
+
 def changes(pods: Iterable[Pod], nodes: Nodes, most: int, after: str = "") -> list[Told]:
-    """Conditions to write now: first those that turn, then those of nodes that take no jobs.
+    """Return the conditions to write now: first those whose status changes, then those of nodes that take no jobs.
 
     Args:
         pods: a cluster's workers.
@@ -52,18 +79,30 @@ def changes(pods: Iterable[Pod], nodes: Nodes, most: int, after: str = "") -> li
     """
     ranked = []
     for pod in pods:
-        condition = wanted(pod, nodes.get(pod.name))
-        if condition is None or condition == pod.slurm:
+        slurm = wanted(pod, nodes.get(pod.name))
+        if slurm is None:
             continue
-        turns = pod.slurm is None or pod.slurm.status != condition.status
-        rank = 0 if turns else 1 if condition.status == "False" else _SERVING
-        since = "" if turns or pod.slurm is None else pod.slurm.since
-        told = Told(pod.name, pod.uid, dataclasses.replace(condition, since=since))
+        checked = health(pod, nodes.get(pod.name))
+        if slurm == pod.slurm and checked == pod.health:
+            continue
+        turns = _turns(pod.slurm, slurm) or _turns(pod.health, checked)
+        serves = slurm.status != "False" and checked == pod.health
+        rank = 0 if turns else _SERVING if serves else 1
+        told = Told(pod.name, pod.uid, _since(pod.slurm, slurm), _since(pod.health, checked))
         ranked.append(((rank, pod.name <= after, pod.name), told))
     ranked.sort(key=lambda row: row[0])
     telling = [told for (rank, *_), told in ranked if rank != _SERVING]
     serving = [told for (rank, *_), told in ranked if rank == _SERVING]
     return [*telling, *serving[:MOST_SERVING]][:most]
+
+
+def _turns(before: PodCondition | None, now: PodCondition) -> bool:
+    return before is None or before.status != now.status
+
+
+def _since(before: PodCondition | None, now: PodCondition) -> PodCondition:
+    """The condition with the time since which its status is so; without one it is new."""
+    return now if before is None or _turns(before, now) else dataclasses.replace(now, since=before.since)
 
 
 @functools.lru_cache(1000)
@@ -72,8 +111,8 @@ def _word(states: frozenset[str], *, working: bool) -> str:
     base = next((state for state in _BASES if state in states), "UNKNOWN")
     said = {base}
     if states & {"DRAIN", "FAIL"}:
-        drains, fails = ("DRAINING", "FAILING") if working else ("DRAINED", "FAIL")
-        word, said = (drains, {"DRAIN"}) if "DRAIN" in states else (fails, {"FAIL"})
+        drain, fail = ("DRAINING", "FAILING") if working else ("DRAINED", "FAIL")
+        word, said = (drain, {"DRAIN"}) if "DRAIN" in states else (fail, {"FAIL"})
         said = said | {"ALLOCATED", "MIXED", "IDLE", "COMPLETING"}
     else:
         word = base

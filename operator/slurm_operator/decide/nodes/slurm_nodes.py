@@ -15,7 +15,7 @@ _IDLE_STATES = frozenset({"IDLE", "DOWN", "DRAIN", "FAIL", "DYNAMIC_NORM", "CLOU
 """Everything that a node without work may show. Another flag (COMPLETING, RESERVED, PLANNED …) means: not yet."""
 
 _RESERVED_STATES = _IDLE_STATES | {"RESERVED", "MAINTENANCE"}
-"""A restart keeps the record, and with it the reservation."""
+"""States that allow a restart of the pod: it keeps the record, and so the reservation."""
 _USABLE_BASES = frozenset({"IDLE", "ALLOCATED", "MIXED"})
 _UNUSABLE_FLAGS = frozenset(
     {"NOT_RESPONDING", "DRAIN", "FAIL", "INVALID_REG", "REBOOT_ISSUED", "POWERED_DOWN"}

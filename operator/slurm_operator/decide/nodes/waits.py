@@ -1,4 +1,4 @@
-"""Text about the jobs that a node waits for, with the ends of their time limits."""
+"""Text about the jobs that something waits for, with the ends of their time limits."""
 
 from __future__ import annotations
 
@@ -12,8 +12,13 @@ from slurm_operator.state import SlurmJob, Unknown
 def jobs_on(nodes: Iterable[str], jobs: Iterable[SlurmJob] | Unknown) -> str:
     """Return the jobs that may run on those nodes, each with the end of its time limit; empty if none is known."""
     asked = frozenset(nodes)
-    there = [] if isinstance(jobs, Unknown) else [job for job in jobs if slurm_nodes.busy_nodes([job]) & asked]
-    there.sort(key=lambda job: job.job_id)
+    known: Iterable[SlurmJob] = () if isinstance(jobs, Unknown) else jobs
+    return of_jobs(job for job in known if slurm_nodes.busy_nodes([job]) & asked)
+
+
+def of_jobs(jobs: Iterable[SlurmJob]) -> str:
+    """Return those jobs, each with the end of its time limit; empty if there is none."""
+    there = sorted(jobs, key=lambda job: job.job_id)
     return f"{'job' if len(there) == 1 else 'jobs'} {shown([_with_end(job) for job in there], 5)}" if there else ""
 
 
@@ -24,4 +29,6 @@ def for_jobs(nodes: Iterable[str], jobs: Iterable[SlurmJob] | Unknown) -> str:
 
 
 def _with_end(job: SlurmJob) -> str:
+    if not slurm_nodes.may_have_processes(job.states):
+        return f"{job.job_id} (waits)"
     return f"{job.job_id} (ends by {job.ends:%Y-%m-%d %H:%M} UTC)" if job.ends else f"{job.job_id} (no known end)"

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from slurm_operator import drains
-from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.decide.nodes import node_conditions, slurm_nodes
+from slurm_operator.decide.nodes.node_conditions import Verdicts
 from slurm_operator.drains import Owner
 from slurm_operator.state import (
     NOT_ASKED,
@@ -29,9 +30,9 @@ from slurm_operator.state import (
 )
 
 K8S_NODE_PATIENCE = datetime.timedelta(minutes=1)
-"""A new Kubernetes node may be unknown to our watch for a moment after a pod was scheduled on it."""
+"""Time in which the operator's watch may not know a new Kubernetes node on which a pod was scheduled."""
 UNREGISTERED_PATIENCE = datetime.timedelta(minutes=5)
-"""A running pod that never registers may be removed after this; younger, it may be about to take its first job."""
+"""A running pod that has not registered by then may be removed. A younger one may be about to take its first job."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class Worker:
         is_free: its pod may be made anew. It is drained and idle, or never registered and will not.
         is_named: a job or a reservation names it, or nobody knows.
         is_awaited: the same without the jobs that are on it and the operator's own reservation.
+        conditions: verdicts of its Kubernetes node's conditions.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Worker:
     is_free: bool = False
     is_named: bool = True
     is_awaited: bool = True
+    conditions: Verdicts = Verdicts()  # noqa: RUF009 - one instance for all: Verdicts is frozen
 
     @property
     def stays(self) -> bool:
@@ -141,7 +144,7 @@ class NodeSetState:
         k8s_nodes: those of its pods that exist; None if nobody knows.
         reservations: all of Slurm's; None if they were not looked at.
         nodes: the listing with which the pass began.
-        jobs: those that may have processes, as far as they are known, for words.
+        jobs: those that may have processes or name nodes, as far as they are known, for words.
         full_listing: a full listing made after `nodes`; None if none was made.
         hold: why no pod may be restarted for an update; empty if it may.
         repairs_held: whether that holds up repairs, too; else pods of the current template are repaired.
@@ -256,6 +259,7 @@ def _join(state: NodeSetState) -> list[Worker]:
             is_outdated=pod is not None and state.revision not in ("", pod.revision),
             is_named=named is None or name in named.by_any,
             is_awaited=named is None or name in named.awaited,
+            conditions=node_conditions.judge(k8s_node, state.node_set.conditions),
         )
         workers.append(dataclasses.replace(worker, is_free=_is_free(state, worker, busy)))
     return workers
@@ -298,5 +302,5 @@ def _is_free(state: NodeSetState, worker: Worker, busy: frozenset[str]) -> bool:
         return False
     if pod is None or not pod.running:
         return True
-    # Without a record only jobs themselves tell that none of them is there.
+    # Without a record only the listing of jobs tells that no job is there.
     return full_listing.complete and (pod.created or state.now) <= state.now - UNREGISTERED_PATIENCE

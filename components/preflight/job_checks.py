@@ -1,0 +1,115 @@
+"""Tells at preview what an edit means for the jobs of the running cluster, as far as Kubernetes knows.
+
+The operator counts jobs in the SlurmCluster's status, and slurmctld reads the ConfigMap that is asked here. A preview
+has no key of slurmrestd. See docs/adr/0040.
+"""
+
+import datetime
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pulumi
+
+from components.config import Config
+from components.kubernetes import kubeconfig, kubernetes_reader
+from components.kubernetes.kubernetes_reader import UnreachableError
+from components.preflight import counted_jobs
+from components.preflight.counted_jobs import CountedJobs
+from components.preflight.job_effects import Declared, Line, NodeSize, effects
+from components.slurm import slurm_conf
+from contract import names
+
+DEADLINE_SECONDS: Final = 5.0
+"""A preview without access to the cluster must not hang."""
+OLD_AFTER: Final = datetime.timedelta(minutes=15)
+"""An operator that works gives its counts a new time within 11 minutes."""
+
+_PARTITION: Final = re.compile(r"^PartitionName=.*", re.MULTILINE)
+_SETTING: Final = re.compile(r'(\w+)=("[^"]*"|\S+)')
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCluster:
+    """A cluster in Kubernetes: the lines of its partitions, and its jobs."""
+
+    partitions: Mapping[str, Line]
+    jobs: CountedJobs
+
+
+def partitions(text: str) -> dict[str, Line]:
+    """Return the partitions of a slurm.conf that this program wrote: name → keys and values of its line."""
+    lines = [dict(_SETTING.findall(line)) for line in _PARTITION.findall(text)]
+    return {line["PartitionName"]: line for line in lines}
+
+
+def declared(config: Config) -> Declared:
+    """Return what the configuration declares of partitions and node sets."""
+    sizes = {
+        node_set.name: NodeSize(
+            node_set.resources.cpu, node_set.schedulable_memory_mib, node_set.replicas, node_set.removal
+        )
+        for node_set in config.node_sets
+    }
+    accounting = config.accounting
+    return Declared(
+        partitions(slurm_conf.files(config)[names.SLURM_CONF]), sizes, accounting.is_on and accounting.has_associations
+    )
+
+
+def _ask(config: Config) -> RunningCluster | None:
+    own, namespace = config.kubernetes, config.cluster.namespace
+    access = kubeconfig.read(own.kubeconfig.get_secret_value() if own.kubeconfig else None, own.context)
+    with kubernetes_reader.client(access) as connection:
+        clusters = f"/apis/{names.API_VERSION}/namespaces/{namespace}/{names.SLURM_CLUSTERS}"
+        cluster = kubernetes_reader.item(connection, f"{clusters}/{config.cluster.name}")
+        files = kubernetes_reader.item(connection, f"/api/v1/namespaces/{namespace}/configmaps/{names.CONFIG_ACTIVE}")
+    if cluster is None or files is None:
+        return None
+    text = (files.get("data") or {}).get(names.SLURM_CONF, "")
+    return RunningCluster(partitions(text), counted_jobs.read(cluster.get("status") or {}))
+
+
+def read(
+    config: Config, ask: Callable[[Config], RunningCluster | None] = _ask, seconds: float = DEADLINE_SECONDS
+) -> RunningCluster | None:
+    """Return the cluster that runs; None without one.
+
+    Args:
+        config: The configuration: `cluster` and `kubernetes`.
+        ask: Asks Kubernetes.
+        seconds: How long it may take in all, a credential plugin included.
+
+    Raises:
+        UnreachableError: The API server cannot be asked, or does not answer in time.
+    """
+    return kubernetes_reader.within(seconds, lambda: ask(config))
+
+
+def sentences(config: Config, running: RunningCluster, now: datetime.datetime) -> list[str]:
+    """Return what the configuration means for jobs, and how old the counts are if that is too old."""
+    told = effects(running.partitions, declared(config), running.jobs)
+    counted_at = running.jobs.counted_at
+    if told and counted_at is not None and now - counted_at > OLD_AFTER:
+        minutes = int((now - counted_at).total_seconds() // 60)
+        told.append(f"jobs were counted {minutes} minutes ago: the operator, or Slurm, does not answer")
+    return told
+
+
+def run(config: Config, look: Callable[[Config], RunningCluster | None] = read) -> None:
+    """Warn at preview of what the configuration means for jobs. An update has told it in its own preview.
+
+    Args:
+        config: The configuration: `checks`, `cluster`, `kubernetes`, `partitions` and `nodeSets`.
+        look: Reads what Kubernetes has.
+    """
+    if not pulumi.runtime.is_dry_run() or not config.checks.asks_for_jobs:
+        return
+    try:
+        running = look(config)
+    except UnreachableError as failure:
+        pulumi.log.warn(f"checks.jobs: what the plan means for jobs is not known: {failure}")
+        return
+    for sentence in sentences(config, running, datetime.datetime.now(datetime.UTC)) if running else ():
+        pulumi.log.warn(sentence)

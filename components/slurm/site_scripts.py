@@ -1,0 +1,66 @@
+"""The site's scripts: the ConfigMaps by which they reach pods and jobs, and the keys of slurm.conf that start them."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from components.config import Config
+from components.config.nodes.health import HEALTH_SECONDS, PROLOG_SECONDS
+from components.config.scripts import Scripts
+from components.kubernetes.manifest import Manifest, declared
+from contract import names, paths
+from contract.site_scripts import Kind, Script, file_of, list_text
+
+PLACES: Final = {
+    names.NODE_SCRIPTS: (Kind.PROLOG, Kind.EPILOG, Kind.HEALTH_CHECK),
+    names.TASK_SCRIPTS: (Kind.TASK_PROLOG, Kind.TASK_EPILOG),
+    names.CONTROLLER_SCRIPTS: (Kind.PROLOG_SLURMCTLD, Kind.EPILOG_SLURMCTLD),
+}
+"""ConfigMap → the kinds of scripts in it. Jobs see one of them alone."""
+_STARTED_BY: Final = {
+    Kind.PROLOG_SLURMCTLD: ("PrologSlurmctld", paths.PROLOG_SLURMCTLD),
+    Kind.EPILOG_SLURMCTLD: ("EpilogSlurmctld", paths.EPILOG_SLURMCTLD),
+    Kind.TASK_PROLOG: ("TaskProlog", paths.TASK_PROLOG),
+    Kind.TASK_EPILOG: ("TaskEpilog", paths.TASK_EPILOG),
+}
+"""Kind → key of slurm.conf and program. Other kinds are started by our own prolog, epilog and health program."""
+_BATCH_START_SECONDS: Final = 10
+"""Slurm's default of BatchStartTimeout (slurm.conf(5)), which longer prologs need to be longer."""
+
+
+def data(scripts: Scripts, kinds: Sequence[Kind]) -> dict[str, str]:
+    """Return the files of a place: for each kind that has scripts, its list and the scripts."""
+    files: dict[str, str] = {}
+    for kind in kinds:
+        if found := scripts.by_kind[kind]:
+            files[kind.value] = list_text([Script(script.name, script.seconds) for script in found])
+            files |= {file_of(kind, script.name): script.content for script in found}
+    return files
+
+
+def manifests(config: Config) -> list[Manifest]:
+    """Return the ConfigMaps of the places that have scripts."""
+    places = {name: data(config.slurm.scripts, kinds) for name, kinds in PLACES.items()}
+    return [
+        Manifest(declared(config, "v1", "ConfigMap", name, "configuration", {"data": files}))
+        for name, files in places.items()
+        if files
+    ]
+
+
+def volume(name: str, config_map: str) -> dict[str, Any]:
+    """Return the volume of a place. It is there without scripts, too, so that the first script takes no new pod."""
+    return {"name": name, "configMap": {"name": config_map, "optional": True, "defaultMode": 0o555}}
+
+
+def settings(config: Config) -> dict[str, str]:
+    """Return the keys of slurm.conf for these scripts."""
+    scripts = config.slurm.scripts
+    keys = {key: program for kind, (key, program) in _STARTED_BY.items() if scripts.by_kind[kind]}
+    if seconds := scripts.seconds(Kind.PROLOG):
+        keys["BatchStartTimeout"] = str(_BATCH_START_SECONDS + seconds)
+    # Slurm has one limit for the prologs of nodes and of slurmctld.
+    if seconds := max(scripts.seconds(Kind.PROLOG), scripts.seconds(Kind.PROLOG_SLURMCTLD)):
+        keys["PrologTimeout"] = str(PROLOG_SECONDS + seconds)
+    if seconds := scripts.seconds(Kind.HEALTH_CHECK):
+        keys["HealthCheckTimeout"] = str(HEALTH_SECONDS + seconds)
+    return keys

@@ -1,0 +1,59 @@
+"""Memory that a guest may have: what this machine has available, and the limits of this process's control groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+MEMINFO = Path("/proc/meminfo")
+OWN_GROUPS = Path("/proc/self/cgroup")
+HIERARCHIES = Path("/sys/fs/cgroup")
+UNLIMITED = "max"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A bound of the memory that a new process can take.
+
+    Args:
+        where: whose bound it is, after "memory".
+        size: in bytes.
+        advice: what somebody does who needs more.
+    """
+
+    where: str
+    size: int
+    advice: str
+
+
+def bounds() -> Iterator[Bound]:
+    """Yield the machine's bound, and that of each control group around this process that has one."""
+    available = [line.split()[1] for line in MEMINFO.read_text().splitlines() if line.startswith("MemAvailable:")]
+    for kibibytes in available:
+        yield Bound("of this machine", int(kibibytes) << 10, "end other programs, or take a larger machine")
+    for group, size in limits(OWN_GROUPS.read_text(), HIERARCHIES):
+        yield Bound(f"of the control group {group}", size, "raise its limit (of a container: its memory)")
+
+
+def limits(membership: str, hierarchies: Path) -> Iterator[tuple[Path, int]]:
+    """Yield the control groups around a process that limit memory, each with its limit in bytes.
+
+    Args:
+        membership: the process's groups, as /proc/PID/cgroup has them (cgroups(7)).
+        hierarchies: where they are mounted.
+    """
+    for row in membership.splitlines():
+        _, controllers, path = row.split(":", 2)
+        if "memory" in controllers.split(","):
+            top, name = hierarchies / "memory", "memory.limit_in_bytes"
+        elif not controllers:
+            top, name = hierarchies, "memory.max"
+        else:
+            continue
+        own = top / path.lstrip("/")
+        # A container that sees its own group alone has it at the top, whatever the row says.
+        for group in (own, *own.parents):
+            file = group / name
+            if group.is_relative_to(top) and file.is_file() and (limit := file.read_text().strip()) != UNLIMITED:
+                yield group, int(limit)

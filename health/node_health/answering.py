@@ -1,0 +1,118 @@
+"""A process that answers questions, one after the other, each by one line of JSON.
+
+The line has check → [verdict or SKIPPED, evidence, action]. Whatever else comes is UNKNOWN.
+"""
+
+import json
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from node_health.check import SECONDS
+from node_health.verdict import Action, Answer, Finding, Skipped, Verdict
+
+HIGHEST_FILE = 256
+LONGEST_EVIDENCE = 1000
+SKIPPED = "SKIPPED"
+
+Ask = Callable[[], Mapping[str, Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Checks that are answered together.
+
+    Attributes:
+        checks: their names; the first one names the question.
+        ask: answers in the process, by the check's name.
+        seconds: how long it may take.
+        group: name of the questions with which it shares a process at first.
+    """
+
+    checks: tuple[str, ...]
+    ask: Ask
+    seconds: float = SECONDS
+    group: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name, and that of the file that remembers it while it hangs."""
+        return self.checks[0]
+
+
+def start(questions: Sequence[Question]) -> tuple[int, int]:
+    """Starts a process in a session of its own; returns the pipe of its answers, and its id."""
+    answers, telling = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(telling)
+        os.set_blocking(answers, False)
+        return answers, child
+    try:
+        os.setsid()
+        _answer_as_child(questions, telling)
+    finally:
+        os._exit(0)
+
+
+def end(child: int) -> None:
+    """Kills a process with all that it started."""
+    try:
+        os.killpg(child, signal.SIGKILL)
+    except ProcessLookupError:  # It has not called setsid yet.
+        os.kill(child, signal.SIGKILL)
+
+
+def _answer_as_child(questions: Sequence[Question], telling: int) -> None:
+    # Slurm waits until no process holds the output of its health check program.
+    nothing = os.open("/dev/null", os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+    # Above all the lock, which an abandoned process would hold for ever.
+    os.closerange(3, telling)
+    os.closerange(telling + 1, HIGHEST_FILE)
+    with os.fdopen(telling, "wb") as pipe:
+        for question in questions:
+            pipe.write(_answer_of(question))
+            pipe.flush()
+
+
+def _answer_of(question: Question) -> bytes:
+    try:
+        answers = question.ask()
+    except Exception as error:  # A check with a defect gives UNKNOWN: never a pass, never a drain.
+        answers = dict.fromkeys(question.checks, Finding(Verdict.UNKNOWN, f"{type(error).__name__}: {error}"))
+    return json.dumps({check: _as_json(answer) for check, answer in answers.items()}).encode() + b"\n"
+
+
+def _as_json(answer: Answer) -> list[str | None]:
+    if isinstance(answer, Skipped):
+        return [SKIPPED, answer.why[:LONGEST_EVIDENCE], None]
+    return [answer.verdict, answer.evidence[:LONGEST_EVIDENCE], answer.action]
+
+
+def parse(question: Question, said: bytes) -> tuple[dict[str, Answer], bool]:
+    """Returns an answer for each check of the question, whatever its process said, and whether it was one."""
+    try:
+        answers = json.loads(said)
+        return {check: _answer(answers.get(check)) for check in question.checks}, answers.keys() <= {*question.checks}
+    except (ValueError, AttributeError):
+        why = (
+            f"the check's process said no answer: {said[:80]!r}"
+            if said
+            else "the check's process ended without an answer"
+        )
+        return dict.fromkeys(question.checks, Finding(Verdict.UNKNOWN, why)), False
+
+
+def _answer(said: object) -> Answer:
+    match said:
+        case [str(verdict), str(evidence), None | str() as action]:
+            try:
+                if verdict == SKIPPED:
+                    return Skipped(evidence)
+                return Finding(Verdict(verdict), evidence, Action(action) if action else None)
+            except ValueError:
+                pass
+    return Finding(Verdict.UNKNOWN, f"the check gave no verdict: {str(said)[:80]}")

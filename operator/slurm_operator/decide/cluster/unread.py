@@ -1,0 +1,21 @@
+"""Tells what a pass does without, since the API server refuses to show it: a lost right stops no more than it must."""
+
+from __future__ import annotations
+
+from slurm_operator.findings import Finding
+from slurm_operator.reasons import Reason
+from slurm_operator.state import Kubernetes, Unread
+
+_EFFECTS = {
+    Unread.REST: "nobody is told whether slurmrestd's pods are ready",
+    Unread.CONFIGURATION: "slurmctld gets no changed configuration, and no node another template",
+    Unread.LEDGER: "nothing is updated or restored",
+}
+
+
+def findings(seen: Kubernetes) -> list[Finding]:
+    """Return a finding about each."""
+    return [
+        Finding(Reason.NOT_READABLE, f"{part} can't be read, so that {_EFFECTS[part]}: {words}")
+        for part, words in sorted(seen.unread.items())
+    ]
