@@ -290,7 +290,7 @@ class Executor:
         if not k8s_node["metadata"].get("annotations"):
             tests += as_seen(k8s_node, where)
             annotation |= {"path": where, "value": {names.UNFIT_TAINT: noted}}
-        change = [
+        change: list[Object] = [
             {"op": "add", "path": "/spec/unschedulable", "value": True},
             {"op": "add", "path": "/spec/taints", "value": [*others, unfit]},
             annotation,

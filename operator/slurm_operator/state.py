@@ -385,7 +385,7 @@ class Cluster:
 
 
 class Unread(enum.StrEnum):
-    """What a pass can do without where the API server refuses to show it."""
+    """Parts that a pass can do without, where the API server refuses to show them."""
 
     REST = "slurmrestd's Deployment"
     CONFIGURATION = "the configuration"

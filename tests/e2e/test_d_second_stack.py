@@ -58,7 +58,7 @@ NO_IMAGE, SHELL_LESS = "localhost/jail:0000000000000000", "localhost/shell-less:
 
 @dataclasses.dataclass(frozen=True)
 class Refused:
-    """What `pulumi up` said, and how many seconds after its populate Jobs were made it ended."""
+    """The words of a `pulumi up` that failed, and its seconds since it had made its populate Jobs."""
 
     words: str
     seconds: float

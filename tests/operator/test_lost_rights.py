@@ -93,7 +93,7 @@ class Ruled(Objects):
 
 
 def grown(rules: Sequence[Rule]) -> SlowWorld:
-    """Have an operator with these rights look for a minute at a set of one node that is to have two."""
+    """Return a world whose set of one node was to have two for a minute, under an operator with these rights."""
 
     async def work(loop: VirtualLoop) -> SlowWorld:
         api = Ruled(loop.time, rules)

@@ -81,7 +81,7 @@ class Reconciler:
         """Failures of the pass before, after it had told its status."""
         self._told_at = -math.inf
         self._untold: KubernetesError | None = None
-        """Why the SlurmCluster's status could not be written in this pass."""
+        """The answer to this pass's status of the SlurmCluster, if it could not be written."""
 
     async def close(self) -> None:
         """Close the connections to slurmrestd, and the watches."""
