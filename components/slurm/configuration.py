@@ -8,7 +8,7 @@ from contract import names
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """Return ConfigMaps: the desired files, which the operator copies to the active one, and the scripts of the site."""
+    """Return ConfigMaps: the desired files, which the operator copies to the active one, and scripts of the site."""
     data = slurm_conf.files(config)
     return [
         Manifest(declared(config, "v1", "ConfigMap", names.CONFIG_WANTED, "configuration", {"data": data})),

@@ -61,9 +61,7 @@ def main() -> int:
     if node.processes:
         cgroups.limit_jobs(groups, node.processes)
     profile_limits.install(groups)
-    mounts = tree.plan(
-        jail, spool=paths.SPOOL, nccl_conf=nccl.write(node.nccl), task_scripts=paths.ETC_TASK_SCRIPTS
-    )
+    mounts = tree.plan(jail, spool=paths.SPOOL, nccl_conf=nccl.write(node.nccl), task_scripts=paths.ETC_TASK_SCRIPTS)
     tree.build(mounts)
     if node.pins_memory:
         pinned_memory.raise_limit()
