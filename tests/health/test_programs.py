@@ -89,6 +89,9 @@ def test_jobs_that_end_at_once_share_a_check_that_begins_after_the_last_of_them(
     _until(lambda: begun.exists())
     for _ in range(20):
         subprocess.run([epilog], check=True)
+    # One runs the check, and one waits; an epilog does not wait until the others have given way.
+    of_epilogs = ["pgrep", "--count", "--full", f"exec 8>{tmp_path}"]
+    _until(lambda: subprocess.run(of_epilogs, capture_output=True, text=True, check=False).stdout == "2\n")
     assert begun.read_text() == "x\n"
     held.unlink()
     _until(lambda: begun.read_text() == "x\nx\n")
