@@ -267,7 +267,7 @@ class Executor:
     async def _forget(self, rest: SlurmRest, name: str, before: SlurmNode | None) -> None:
         """Delete the record of a node whose pod was told to end.
 
-        It stays if the next slurmd has registered already, or if the node no longer is idle under the update's drain.
+        It stays if the next slurmd has registered already, or if the node is not idle under the update's drain.
         """
         now = await rest.node(name)
         if before is None or now is None or now.started != before.started:
