@@ -60,7 +60,7 @@ def test_all_mistakes_of_all_files_are_told_at_once_with_their_path(tmp_path: Pa
     ("old", "new", "path"),
     [
         ("value: 72", "value: much", "thresholds.gpu.powerLimit.value: got 'much'"),
-        ('source: "NVIDIA L4 data sheet"', 'source: ""', "source: got ''"),
+        ('source: "NVIDIA L4 data sheet: 72 W"', 'source: ""', "source: got ''"),
         ("unit: W", "unit: W, extra: 1", "thresholds.gpu.powerLimit.extra: got 1"),
         ("product: NVIDIA L4", "product: any", "product: got 'any', which another file has"),
     ],

@@ -187,7 +187,7 @@ def written(text: bytes) -> Callable[[], Mapping[str, Answer]]:
 @pytest.mark.parametrize(
     ("text", "evidence"),
     [
-        (b"garbage\n", "the check's process said no answer: b'garbage\\n'"),
+        (b"garbage\n", "the check's process said no answer: b'garbage'"),
         (b'["PASS"]\n', "the check's process said no answer"),
         (b'{"a": "PASS", "b": ["PASS"]}\n', "the check gave no verdict"),
         (b'{"a": ["GOOD", "x", null], "b": ["PASS", "x", "DANCE"]}\n', "the check gave no verdict"),
