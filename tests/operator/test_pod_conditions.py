@@ -23,9 +23,6 @@ from tests.operator.world import World, passes, until
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
-IDLE, DOWN = PodCondition("True", "Idle"), PodCondition("False", "Down")
-
-
 def pod(name: str = "cpu-0", *, running: bool = True, ready: bool = True, **more: Any) -> Pod:
     """A pod, whose checks passed if it says anything of its node."""
     said = {"health": pod_conditions.PASSED} if "slurm" in more else {}
@@ -77,22 +74,28 @@ def test_a_pod_that_ends_is_left_alone() -> None:
     assert pod_conditions.wanted(pod(terminating=True), node()) is None
 
 
-def by_root(reason: str) -> dict[str, str]:
-    """A node's own drain."""
-    return {"reason": f"pulumi-slurm:{reason}", "reason_user": "root"}
-
-
-UNCHECKED = "pulumi-slurm:warning clock: could not be checked: no service"
 HEALTHS = [
     ({}, {}, "True", "ChecksPassed", ""),
     ({}, {"extra": "lent to Bob"}, "True", "ChecksPassed", ""),
     ({}, {"extra": "pulumi-slurm:warning cpu steal: much"}, "True", "Warning", "cpu steal: much"),
-    ({}, {"extra": UNCHECKED}, "Unknown", "Warning", "clock: could not be checked"),
+    (
+        {},
+        {"extra": "pulumi-slurm:warning clock: could not be checked: no"},
+        "Unknown",
+        "Warning",
+        "clock: could not be",
+    ),
     ({"ready": False}, {}, "Unknown", "NotReady", "node-health there says why"),
     ({"ready": False}, {"reason": "bad fan", "reason_user": "alice"}, "Unknown", "NotReady", ""),
-    ({}, by_root("health gpu memory errors: GPU 3: 2"), "False", "GpuMemoryErrors", "GPU 3: 2"),
+    (
+        {},
+        {"reason": "pulumi-slurm:health gpu memory errors: GPU 3: 2", "reason_user": "root"},
+        "False",
+        "GpuMemoryErrors",
+        "GPU 3: 2",
+    ),
     ({}, {"reason": "pulumi-slurm:repair health gpus: 3 of 4", "reason_user": "slurm"}, "False", "Gpus", "3 of 4"),
-    ({}, by_root("jail: it is stale"), "False", "Jail", "it is stale"),
+    ({}, {"reason": "pulumi-slurm:jail: it is stale", "reason_user": "root"}, "False", "Jail", "it is stale"),
 ]
 
 
@@ -112,15 +115,21 @@ def test_of_checks_of_a_pod_before_nobody_knows() -> None:
 
 
 def test_a_verdict_that_turns_is_told_with_its_own_time() -> None:
-    idle, passed = (dataclasses.replace(condition, since="then") for condition in (IDLE, pod_conditions.PASSED))
-    before = pod(slurm=idle, health=passed)
-    (told,) = pod_conditions.changes([before], {"cpu-0": node(extra=UNCHECKED)}, 1)
+    before = pod(
+        slurm=PodCondition("True", "Idle", since="then"), health=PodCondition("True", "ChecksPassed", since="then")
+    )
+    (told,) = pod_conditions.changes(
+        [before], {"cpu-0": node(extra="pulumi-slurm:warning clock: could not be checked: no")}, 1
+    )
     assert (told.slurm.since, told.health.since, told.health.status) == ("then", "", "Unknown")
 
 
 def told(pods: list[Pod], listed: list[SlurmNode], most: int = PER_PASS, after: str = "") -> list[str]:
     nodes = {each.name: each for each in listed}
     return [each.pod for each in pod_conditions.changes(pods, nodes, most, after)]
+
+
+IDLE, DOWN = PodCondition("True", "Idle"), PodCondition("False", "Down")
 
 
 def test_what_a_pod_says_already_is_not_written_again() -> None:

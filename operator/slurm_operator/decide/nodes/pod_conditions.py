@@ -1,4 +1,4 @@
-"""Slurm's state of a node, and the verdict of its checks, as conditions of its pod, so that whoever looks sees them."""
+"""Slurm's state of a node, and the verdict of its checks, as conditions of its pod."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slurm_operator.state import Nodes, Pod, PodCondition, SlurmNode
 TYPE = names.POD_CONDITION
 HEALTH = names.POD_HEALTH
 MOST_SERVING = 5
-"""Conditions per pass that go from Idle to Allocated, say: with short jobs thousands of nodes do so all the time."""
+"""Changes such as Idle to Allocated that a pass writes: with short jobs, thousands of nodes change all the time."""
 _SERVING = 2
 NOT_REGISTERED = PodCondition("False", "NotRegistered", "slurmctld has no record of this pod's slurmd yet")
 NOT_CHECKED = PodCondition("Unknown", "NotChecked", "no check of this pod is known yet")
@@ -69,7 +69,7 @@ def _failed(fault: str) -> tuple[str, str]:
 
 
 def changes(pods: Iterable[Pod], nodes: Nodes, most: int, after: str = "") -> list[Told]:
-    """Conditions to write now: first those that turn, then those of nodes that take no jobs.
+    """Return the conditions to write now: first those whose status changes, then those of nodes that take no jobs.
 
     Args:
         pods: a cluster's workers.
