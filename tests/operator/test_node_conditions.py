@@ -27,10 +27,10 @@ def says(status: str, reason: str = "DockerHung") -> tuple[tuple[str, str, str],
     return ((("KernelDeadlock", status, reason),) if status else ()) + WELL[1:]
 
 
-def state(conditions: tuple[tuple[str, str, str], ...] = WELL, **changes: Any) -> NodeSetState:
+def state(told: tuple[tuple[str, str, str], ...] = WELL, /, **changes: Any) -> NodeSetState:
     """A set of one pod, whose Kubernetes node has those conditions."""
     there = [pod("cpu-0", k8s_node="k8s-0", uid="7", revision="now")]
-    made = node_set(1, 1, there, NOW, revision="now", k8s_nodes={"k8s-0": K8sNode(conditions=conditions)})
+    made = node_set(1, 1, there, NOW, revision="now", k8s_nodes={"k8s-0": K8sNode(conditions=told)})
     return changed(made, **{"conditions": (DEADLOCK, GPU_READY), **changes})
 
 

@@ -39,3 +39,6 @@ EFFECTS: Final[list[Effect]] = [
         True,
     ),
 ]
+
+PATHS: Final = {f"health.nodeConditions.{key}" for key in ("type", "failsWhen", "nodeSets")}
+"""Fields of the rows that one effect above sets together."""

@@ -531,8 +531,8 @@ BAD: list[tuple[str, Any, str]] = [
     ),
     (
         "health.nodeConditions",
-        [{"type": "KernelDeadlock", "failsWhen": "yes"}],
-        "pulumi-slurm:health.nodeConditions[0].failsWhen: got 'yes'; want",
+        [{"type": "KernelDeadlock", "failsWhen": "perhaps"}],
+        "pulumi-slurm:health.nodeConditions[0].failsWhen: got 'perhaps'; want true or false",
     ),
     (
         "health.nodeConditions",
