@@ -1,6 +1,6 @@
 /* Opens a job's files for slurmstepd as the job would: -i, -o, -e, files of single tasks, --chdir.
  *
- * Slurm opens them in slurmstepd's own view, with the pod's /proc, writable control groups, slurmd's spool, and the
+ * Slurm opens them in slurmstepd's own view. It has the pod's /proc, writable control groups, slurmd's spool and the
  * devices of all jobs. A job reaches none of these. So a user's path leads through no magic link, such as
  * /proc/self/task/N/root, and into none of those places. A path is judged before it is opened: otherwise the open would
  * make or empty a file, or act on a device. The opened descriptor is judged again: the path may lead elsewhere by then.
