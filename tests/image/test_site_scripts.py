@@ -65,7 +65,7 @@ def node(cluster: SmallCluster) -> Iterator[SmallCluster]:
 
 
 def seen(cluster: SmallCluster, kind: str, pod: str = WORKER) -> dict[str, str]:
-    """What a script noted: its variables, and its user as `uid`."""
+    """Returns what a script noted: its variables, and its user as `uid`."""
     folder = RUN if pod == WORKER else "/run/slurmctld"
     uid, *rest = cluster.pod(f"cat {folder}/seen-{kind}", name=pod).stdout.splitlines()
     return {"uid": uid, **dict(line.partition("=")[::2] for line in rest)}
