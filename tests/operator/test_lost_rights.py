@@ -93,7 +93,7 @@ class Ruled(Objects):
 
 
 def grown(rules: Sequence[Rule]) -> SlowWorld:
-    """Return a world whose set of one node was to have two for a minute, under an operator with these rights."""
+    """Return a world whose node set was to grow to two for a minute, under an operator with these rights."""
 
     async def work(loop: VirtualLoop) -> SlowWorld:
         api = Ruled(loop.time, rules)

@@ -15,7 +15,7 @@ from tests.vm.resting_cluster import KILL_WAIT, RestingCluster
 VERSIONS = ("4.1", "3")
 """The default, and the one whose locks are another daemon's: a cluster lives on each."""
 EVERY_VERSION = ("4.2", *VERSIONS)
-"""What populate is tried with, and what the fake stands for."""
+"""Versions that populate is tried with, and that the fake stands for."""
 NODES = {"node-1": ("populate", WORKER), "node-2": (SECOND,), "node-3": (LOGIN,)}
 """Machines with a mount, and the pods on them."""
 # In the pod's own root, since the jail is what hangs.
