@@ -172,7 +172,7 @@ class Pods(KubernetesApi):
     def __init__(self, status: int = 200) -> None:
         self.status = status
         self.calls = 0
-        self.conditions: dict[str, dict[str, PodCondition]] = {}
+        self.conditions: dict[str, dict[str, Any]] = {}
 
     async def apply(
         self, api: str, plural: str, body: Any, subresource: str = "", manager: str = names.OPERATOR_FIELD_MANAGER
