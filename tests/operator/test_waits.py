@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ from components import availability, jail_ready, nodes_ready, wait_provider
 from components.wait_provider import UnavailableError
 from contract import names
 from devcluster.apiserver.control_plane import ApiServer
-from tests.operator.world import CONF, World, operator
+from tests.operator.fake_slurm import FakeSlurm
+from tests.operator.world import CONF, KEY, Admin, World, operator
 
 pytestmark = pytest.mark.apiserver
 FAULT_SECONDS = 2.0
 LIMIT_SECONDS = 60.0
+_NUMBERS = itertools.count()
 
 
 def inputs_of(world: World, apiserver: ApiServer) -> dict[str, Any]:
@@ -95,6 +98,14 @@ def test_the_wait_for_nodes_ends_when_they_take_jobs_and_says_which_do_not_when_
     assert running_operator.get("nodesets", "cpu")["status"]["readyReplicas"] == 4
 
 
+@pytest.fixture
+def bare(admin: Admin) -> World:
+    """A namespace in which nobody plays a controller."""
+    world = World(admin, f"waits-{next(_NUMBERS)}", FakeSlurm(KEY), "")
+    world.create("serviceaccounts", {"metadata": {"name": "default"}})
+    return world
+
+
 POD = {"restartPolicy": "Never", "containers": [{"name": "image", "image": "jail:2"}]}
 
 
@@ -106,19 +117,18 @@ def populate(world: World) -> dict[str, Any]:
 
 
 def test_a_jail_image_that_cannot_be_pulled_ends_its_wait_in_kubelets_words(
-    cluster: World, apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch
+    bare: World, apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wait_provider, "FAULT_SECONDS", FAULT_SECONDS)
-    job = populate(cluster)["metadata"]
+    job = populate(bare)["metadata"]
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job["name"], "uid": job["uid"]}
     metadata = {"name": "slurm-jail-2-a", "labels": {"job-name": job["name"]}, "ownerReferences": [owner]}
-    cluster.create("serviceaccounts", {"metadata": {"name": "default"}})
-    cluster.create("pods", {"metadata": metadata, "spec": POD})
+    bare.create("pods", {"metadata": metadata, "spec": POD})
     waiting = {"reason": "ErrImagePull", "message": "jail:2 not found"}
     state = {"name": "image", "image": "jail:2", "imageID": "", "ready": False, "restartCount": 0}
     pulls = {"status": {"containerStatuses": [{**state, "state": {"waiting": waiting}}]}}
-    cluster.patch("pods", "slurm-jail-2-a", pulls, "status")
-    inputs = {"job": job["name"], "namespace": cluster.namespace, "seconds": LIMIT_SECONDS}
+    bare.patch("pods", "slurm-jail-2-a", pulls, "status")
+    inputs = {"job": job["name"], "namespace": bare.namespace, "seconds": LIMIT_SECONDS}
     inputs |= {"kubeconfig": str(apiserver.kubeconfig), "context": None}
     told = "pod slurm-jail-2-a, container image: ErrImagePull: jail:2 not found"
     with pytest.raises(UnavailableError, match=told):
@@ -126,16 +136,16 @@ def test_a_jail_image_that_cannot_be_pulled_ends_its_wait_in_kubelets_words(
 
 
 def test_a_quota_that_refuses_populates_pod_ends_its_wait_in_the_api_servers_words(
-    cluster: World, apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch
+    bare: World, apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wait_provider, "FAULT_SECONDS", FAULT_SECONDS)
-    job = populate(cluster)["metadata"]
-    about = {"kind": "Job", "name": job["name"], "namespace": cluster.namespace, "uid": job["uid"]}
+    job = populate(bare)["metadata"]
+    about = {"kind": "Job", "name": job["name"], "namespace": bare.namespace, "uid": job["uid"]}
     words = 'Error creating: pods "slurm-jail-2-" is forbidden: exceeded quota: small'
     event = {"metadata": {"name": "refused"}, "involvedObject": about, "type": "Warning", "reason": "FailedCreate"}
-    path = f"/api/v1/namespaces/{cluster.namespace}/events"
-    cluster.admin.call("POST", path, {**event, "message": words, "lastTimestamp": "2026-01-01T00:00:00Z"})
-    inputs = {"job": job["name"], "namespace": cluster.namespace, "seconds": LIMIT_SECONDS}
+    path = f"/api/v1/namespaces/{bare.namespace}/events"
+    bare.admin.call("POST", path, {**event, "message": words, "lastTimestamp": "2026-01-01T00:00:00Z"})
+    inputs = {"job": job["name"], "namespace": bare.namespace, "seconds": LIMIT_SECONDS}
     inputs |= {"kubeconfig": str(apiserver.kubeconfig), "context": None}
     with pytest.raises(UnavailableError, match=r"Job slurm-jail-2: .*exceeded quota: small"):
         jail_ready.wait(inputs)
