@@ -23,8 +23,12 @@ _PYXIS, _PYXIS_EPILOG = "spank_pyxis.so", "container_scope=job"
 
 _TASK_SCRIPTS = {"taskprolog": Kind.TASK_PROLOG, "taskepilog": Kind.TASK_EPILOG}
 """Key of slurm.conf in lower case → the scripts for which this program sets it."""
-_TIMED_SCRIPTS = (Kind.PROLOG, Kind.EPILOG, Kind.PROLOG_SLURMCTLD, Kind.EPILOG_SLURMCTLD)
-"""Scripts that PrologEpilogTimeout ends."""
+_TIMED_SCRIPTS = {
+    "prologepilogtimeout": (Kind.PROLOG, Kind.EPILOG, Kind.PROLOG_SLURMCTLD, Kind.EPILOG_SLURMCTLD),
+    "prologtimeout": (Kind.PROLOG, Kind.PROLOG_SLURMCTLD),
+    "epilogtimeout": (Kind.EPILOG, Kind.EPILOG_SLURMCTLD),
+}
+"""Key of slurm.conf in lower case → the scripts that Slurm ends after that time."""
 
 
 class CgroupPlugin(StrEnum):
@@ -148,9 +152,10 @@ class Slurm(Model):
             if self.scripts.by_kind.get(kind) and (name := given.get(key)):
                 want = f"nothing beside slurm.scripts.{kind}: Slurm starts one program, and a script may start another"
                 yield Violation("options", name, want=want)
-        if name := given.get("prologepilogtimeout"):
-            kind = max(_TIMED_SCRIPTS, key=self.scripts.seconds)
-            longest, value = self.scripts.seconds(kind), self.options.get(name, "")
+        for key, kinds in _TIMED_SCRIPTS.items():
+            kind = max(kinds, key=self.scripts.seconds)
+            longest, name = self.scripts.seconds(kind), given.get(key, "")
+            value = self.options.get(name, "")
             if longest and value.isdigit() and int(value) <= longest:
                 want = f"more than {longest}: the scripts of slurm.scripts.{kind} may take so many seconds together"
                 yield Violation("options", name, want=want)

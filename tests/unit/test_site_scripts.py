@@ -105,6 +105,8 @@ def test_all_that_is_wrong_with_scripts_is_told_at_once(tmp_path: Path, monkeypa
             {"PrologEpilogTimeout": 64},
             "options.PrologEpilogTimeout: got 64; want more than 64: the scripts of slurm.scripts.epilog may take",
         ),
+        ({"epilog": [script("a")]}, {"EpilogTimeout": 32}, "options.EpilogTimeout: got 32; want more than 32: the scr"),
+        ({"prologSlurmctld": [script("a")]}, {"PrologTimeout": 9}, "options.PrologTimeout: got 9; want more than 32"),
         ({}, {"Prolog": "/opt/x"}, "want another key: Prolog is set by this program, slurm.scripts has yours"),
         ({}, {"HealthCheckProgram": "/opt/x"}, "slurm.scripts has yours"),
     ],
