@@ -87,7 +87,6 @@ def test_an_option_without_a_class_and_a_class_without_an_option_are_told() -> N
     ]
 
 
-
 def test_a_program_without_a_class_and_a_class_without_a_program_are_told() -> None:
     known = {*options.OTHERS, *(program for programs in options.OPTIONS for program in programs)}
     assert not options.program_differences(known)
