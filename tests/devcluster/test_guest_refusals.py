@@ -30,7 +30,9 @@ def test_a_guest_on_a_machine_without_the_memory_says_how_much_is_free(
     meminfo.write_text("MemTotal:       16777216 kB\nMemFree:          524288 kB\nMemAvailable:    1048576 kB\n")
     monkeypatch.setattr(memory, "MEMINFO", meminfo)
     monkeypatch.setattr(guest, "SHARED_MEMORY", tmp_path)
-    with pytest.raises(StepFailed, match=r"takes 4 GiB of memory of this machine, and 1\.0 are free: end other"):
+    with pytest.raises(
+        StepFailed, match=r"takes 4 GiB of memory of this machine, and 1\.0 are free: end other programs"
+    ):
         boot(tmp_path)
 
 
