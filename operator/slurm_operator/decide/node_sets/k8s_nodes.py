@@ -98,7 +98,7 @@ def _drains(state: NodeSetState) -> list[Drain]:
 
 
 def _may_return_meanwhile(worker: Worker) -> bool:
-    """Return True if an unfit node might lift its own drain while its Kubernetes node is to be emptied or fails.
+    """Return True if an unfit node might lift its own drain while its Kubernetes node is to lose its pods.
 
     While a repair is noted that drain stays, since the repair needs it.
     """

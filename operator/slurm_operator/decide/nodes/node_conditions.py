@@ -15,7 +15,7 @@ from slurm_operator.state import K8sNode, NodeCondition
 
 _A_WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _A_TYPE = re.compile("[= ]")
-"""What follows a type in a drain's reason."""
+"""The character after a type in the reason of a drain."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
