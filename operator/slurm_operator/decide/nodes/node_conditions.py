@@ -50,7 +50,8 @@ def judge(k8s_node: K8sNode | None, wanted: Iterable[NodeCondition]) -> Verdicts
     if k8s_node is None:
         return Verdicts()
     there = {kind: (status, reason) for kind, status, reason in k8s_node.conditions}
-    failed, unknown = [], []
+    failed: list[tuple[str, str]] = []
+    unknown: list[tuple[str, str]] = []
     for condition in wanted:
         status, reason = there.get(condition.type, ("", ""))
         words = f"{condition.type}={status}" if status else f"no {condition.type}"
