@@ -191,7 +191,8 @@ class Pods(KubernetesApi):
 
 
 def one_pass(api: Pods, conditions: PodConditions, pods: list[Pod], nodes: dict[str, SlurmNode]) -> None:
-    now = [dataclasses.replace(each, **api.conditions.get(each.name, {})) for each in pods]
+    told = [(each, api.conditions.get(each.name, {})) for each in pods]
+    now = [dataclasses.replace(each, slurm=said.get("slurm"), health=said.get("health")) for each, said in told]
     asyncio.run(conditions.tell(now, nodes))
 
 
