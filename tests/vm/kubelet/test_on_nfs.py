@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from devcluster.cli import up
 from devcluster.node import links, node_cli, node_plan, toolchain
 from devcluster.node.instance import Instance
 from devcluster.stacks.stack import Stack
-from tests.e2e.conftest import Slurm
+from tests.e2e.conftest import Done, Slurm
 from tests.vm.kubelet import pod_news
 from tests.vm.kubelet.conftest import give_small_jail
 from tests.vm.kubelet.kubelet_cluster import SlowSlurm
@@ -126,9 +127,16 @@ def slurm(server: NfsServer, helper: None, request: pytest.FixtureRequest) -> It
         node_cli.remove(instance)
 
 
+def _told(slurm: Slurm, command: Callable[[], Done]) -> str:
+    words: str = slurm.wait("a command tells something", lambda: command().ok())
+    return words
+
+
 def test_every_pod_has_the_export_with_the_programs_mount_options(slurm: Slurm, server: NfsServer) -> None:
     for pod in ("cpu-0", "cpu-1", "slurm-login-0"):
-        device, _, kind, options = slurm.on_pod(pod, "grep ' /mnt/jail ' /proc/mounts").ok().split()[:4]
+        # In a guest, kubectl exec may lose the words of a program that ends at once.
+        seen = partial(slurm.on_pod, pod, "grep ' /mnt/jail ' /proc/mounts; sleep 1")
+        device, _, kind, options = _told(slurm, seen).split()[:4]
         assert (device, kind) == (f"{ADDRESS}:/", "nfs4")
         assert {"vers=4.1", "hard", "lookupcache=pos", "acregmax=3"} <= set(options.split(",")), options
     (marker,) = (server.export / "manifests").glob("[!.]*.json")
