@@ -64,7 +64,7 @@ def test_a_cancelled_job_ends_on_both_nodes(cluster: SmallCluster) -> None:
     cluster.jail("scancel -u alice", user=ALICE)
     cluster.wait("no job, nodes idle", lambda: is_at_rest(cluster), 60)
     for node in (WORKER, SECOND):
-        assert cluster.pod("ps -eo comm", name=node).stdout.count("sleep") == 0
+        assert cluster.pod("ps -u alice -o comm", name=node).stdout.count("sleep") == 0
 
 
 def test_a_batch_job_of_two_components_outlives_slurmctlds_pod(cluster: SmallCluster) -> None:
