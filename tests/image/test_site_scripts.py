@@ -91,7 +91,7 @@ def test_each_runs_in_its_place_with_slurms_variables(cluster: SmallCluster) -> 
 
 
 def test_jobs_see_the_task_scripts_alone(cluster: SmallCluster) -> None:
-    there = cluster.jail("srun -Q -n1 ls /run/node/scripts", user=ALICE).stdout.split()
+    there = cluster.jail("srun -Q -n1 ls /run/node/scripts", user=ALICE, seconds=150).stdout.split()
     assert there == ["taskEpilog", "taskEpilog.modules", "taskProlog", "taskProlog.modules"]
     written = cluster.jail("srun -Q -n1 touch /run/node/scripts/x", user=ALICE)
     assert "Read-only file system" in written.stderr
@@ -112,7 +112,8 @@ def test_a_failed_prolog_drains_the_node_with_its_words_and_requeues_the_job(nod
 
 def test_a_failed_epilog_drains_the_node_with_its_words(node: SmallCluster) -> None:
     node.pod(f"touch {RUN}/fail-epilog").check_returncode()
-    assert node.jail("srun -Q -n1 echo ran", user=ALICE).stdout == "ran\n"
+    # A job may wait for slurmctld's next round of scheduling, each minute, while the one before it is ended.
+    assert node.jail("srun -Q -n1 echo ran", user=ALICE, seconds=150).stdout == "ran\n"
     node.wait("the drain", lambda: "site epilog scratch ended with status 3: no space" in node.pod(ASK).stdout, 60)
 
 
