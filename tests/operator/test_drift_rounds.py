@@ -34,6 +34,7 @@ POLICY = ("networkpolicies", "slurm-default")
 LONG_AGO = "2020-01-01T00:00:00Z"
 SECRET_VALUE = base64.b64encode(b"hunter2-of-the-payload").decode()
 MOUNT = {"name": "data", "mountPath": "/data"}
+DATA: Body = {"name": "data", "emptyDir": {}}
 EVIL: Body = {"name": "evil", "emptyDir": {}}
 
 
@@ -53,7 +54,7 @@ def pod_template(*containers: Body, **fields: Any) -> Body:
 def workload(kind: str, name: str, component: str, **spec: Any) -> Body:
     labels = {names.LABEL_NAME: "slurm", names.LABEL_INSTANCE: "test", names.LABEL_COMPONENT: component, "set": name}
     own = container(env=[{"name": "A", "value": "1"}], resources={"limits": {"cpu": "0.5"}}, volumeMounts=[MOUNT])
-    pod = {"containers": [own], "volumes": [{"name": "data", "emptyDir": {}}]}
+    pod = {"containers": [own], "volumes": [DATA]}
     spec |= {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}}
     return {**declared("apps/v1", kind, name, spec=spec), "metadata": {"name": name, "labels": labels}}
 
@@ -183,10 +184,10 @@ def test_what_is_as_declared_is_left_alone(world: World) -> None:
         (*REST, pod_template(hostNetwork=True), "spec.template.spec.hostNetwork (by kubectl-edit)"),
         (*REST, pod_template(container(image="other")), "containers[name=slurm].image (by kubectl-edit)"),
         (*REST, pod_template(container(), {"name": "evil", "image": "x"}), "containers[name=evil] (by kubectl-edit)"),
-        (*REST, pod_template(volumes=[EVIL]), "spec.template.spec.volumes[name=evil] (by kubectl-edit)"),
+        (*REST, pod_template(volumes=[DATA, EVIL]), "spec.template.spec.volumes[name=evil] (by kubectl-edit)"),
         (
             *REST,
-            pod_template(container(volumeMounts=[{**MOUNT, "name": "evil"}]), volumes=[EVIL]),
+            pod_template(container(volumeMounts=[{**MOUNT, "name": "evil"}]), volumes=[DATA, EVIL]),
             "containers[name=slurm].volumeMounts[mountPath=/data].name (by kubectl-edit)",
         ),
     ],
