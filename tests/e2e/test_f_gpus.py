@@ -101,8 +101,8 @@ def test_root_in_a_job_opens_no_other(slurm):
     assert len(opened(answer)) == 1
 
 
-HELD = "stat -L -c %t:%T /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2 > ~/held/$SLURM_JOB_ID; true"
-"""For a batch job: the numbers of its own files, if they are devices."""
+HELD = 'held=$(stat -L -c %t:%T /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2); echo "$held" > ~/held/$SLURM_JOB_ID'
+"""For a batch job: the numbers of its own files, if they are devices. dash redirects its own output for a program."""
 OPENING = ("-i {} -o /dev/null", "-o {} -e /dev/null", "-o /dev/null -e {}")
 
 
