@@ -112,7 +112,7 @@ def test_a_changed_option_is_read_by_slurmctld_and_all_nodes_and_a_removed_parti
         "it is held",
         lambda: condition(slurm, "Degraded")["reason"] == "ConfigurationHeld" and condition(slurm, "Degraded"),
     )
-    assert f"jobs {job}:" in held["message"]
+    assert f"its job {job} (" in held["message"]
     slurm.wait("the partition takes no more", lambda: "drain" in slurm.sh("sinfo -h -p side -o %a").stdout)
     assert slurm.sh("sbatch -p side --wrap true").status != 0
     assert slurm.sh(f"squeue -h -j {job} -o %T").ok() == "RUNNING"
