@@ -128,7 +128,7 @@ def test_steps_of_one_job_share_what_is_its_own_and_nothing_is_left_after_it(slu
     slurm.sh(f"salloc -Q -n1 -w {NODE} srun -n1 --overlap bash -ec {shlex.quote(script)}").ok()
     slurm.wait("the job's end", slurm.all_idle, 60)
     assert slurm.sh(f"srun -n1 -w {NODE} ls -A /tmp /dev/shm").ok().split() == ["/dev/shm:", "/tmp:"]
-    look = "ls /run/slurm-node/jobs; cat /proc/[0-9]*/comm | grep job_init; pgrep --exact --full --list-name 'sleep 1000'"
+    look = "ls /run/slurm-node/jobs; cat /proc/[0-9]*/comm | grep job_init; pgrep -xfl 'sleep 1000'"
     left = slurm.on_pod(NODE, look).stdout
     # A jail probe of the node itself may be under way: it is number 0.
     assert set(left.split()) <= {"0", "job_init"}
