@@ -228,13 +228,23 @@ static int empty(int file) {
     return fstat(file, &facts) || (S_ISREG(facts.st_mode) && ftruncate(file, 0)) ? -1 : 0;
 }
 
+/* Opens a name that is no link. A slash after a link's name would have the kernel follow it, and that is refused too.
+ */
+static int open_name(const struct place *place, int flags, mode_t mode) {
+    struct open_how how = {.flags = (unsigned)flags, .mode = mode, .resolve = RESOLVE_NO_SYMLINKS};
+    int file = (int)syscall(SYS_openat2, place->folder, place->name, &how, sizeof(how));
+    if (file < 0 && errno == ELOOP)
+        errno = EACCES;
+    return judge(file);
+}
+
 static int open_in(const struct place *place, int flags, mode_t mode) {
-    int look = judge(openat(place->folder, place->name, O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    int look = open_name(place, O_PATH | O_CLOEXEC, 0);
     if (look < 0 && (errno != ENOENT || !(flags & O_CREAT)))
         return -1;
     if (look >= 0)
         close(look);
-    int file = judge(openat(place->folder, place->name, (flags & ~O_TRUNC) | O_NOFOLLOW, mode));
+    int file = open_name(place, flags & ~O_TRUNC, mode);
     return file >= 0 && flags & O_TRUNC && empty(file) ? close_after(-1, file) : file;
 }
 

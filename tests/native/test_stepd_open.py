@@ -36,6 +36,18 @@ def test_slurmstepd_opens_nothing_of_the_node_whoevers_the_job_is(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes a user")
+@pytest.mark.parametrize("user", [0, 1234])
+@pytest.mark.parametrize("target", ["/proc/self/root", "/proc/self/root/etc", "/proc/self/cwd", "/proc/self/fd", "/sys"])
+def test_a_link_leads_to_nothing_of_the_node_however_its_name_ends(
+    guard: Guard, tmp_path: Path, user: int, target: str
+) -> None:
+    reachable(tmp_path)
+    (tmp_path / "link").symlink_to(target)
+    for end in ("", "/", "//", "/.", "/./", "/x/.."):
+        assert told(guard, "open", f"{tmp_path}/link{end}", user) != "done", end
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes a user")
 def test_slurmstepd_reads_as_root_what_it_needs_of_its_tasks(guard: Guard) -> None:
     assert told(guard, "open", "/proc/1/stat", 0) == "done"
     assert told(guard, "open", "/proc/self/oom_score_adj", 0) == "done"
