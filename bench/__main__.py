@@ -79,8 +79,7 @@ def main(names: list[str]) -> int:
         try:
             with Step(f"measuring {name}"):
                 rows = MEASUREMENTS[name](cluster)
-        # A run takes most of an hour, and what one measurement meets says nothing about the next.
-        except Exception:
+        except Exception:  # Whatever it meets says nothing about the next one, and a run takes most of an hour.
             traceback.print_exc()
             failed.append(name)
             continue

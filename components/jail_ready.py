@@ -15,6 +15,7 @@ from components.wait_provider import (
     Object,
     Verdict,
     WaitProvider,
+    containers,
     missing_images,
     quota_refusals,
     refused_pods,
@@ -52,17 +53,12 @@ def judge(name: str, job: Object | None, pods: Iterable[Object], events: Iterabl
     return Verdict(False, lacking, faults={**missing_images(attempts), **refused})
 
 
-def _containers(pod: Object) -> list[Object]:
-    status = pod.get("status") or {}
-    return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
-
-
 def _last_words(pod: Object) -> str:
     """Return why an attempt failed; empty if it did not."""
     status = pod.get("status") or {}
     if status.get("phase") != "Failed":
         return ""
-    ended = [(container.get("state") or {}).get("terminated") or {} for container in _containers(pod)]
+    ended = [(container.get("state") or {}).get("terminated") or {} for container in containers(pod)]
     words = [str(end.get("message") or "").strip() for end in ended if end.get("exitCode")]
     return next((text for text in words if text), str(status.get("message") or ""))
 
@@ -72,7 +68,7 @@ def _state(pod: Object) -> str:
     status = pod.get("status") or {}
     conditions = {item["type"]: item for item in status.get("conditions") or []}
     scheduled = conditions.get("PodScheduled") or {}
-    waits = [(container.get("state") or {}).get("waiting") or {} for container in _containers(pod)]
+    waits = [(container.get("state") or {}).get("waiting") or {} for container in containers(pod)]
     words = [scheduled.get("message") if scheduled.get("status") == "False" else None]
     words += [f"{wait.get('reason')} {wait.get('message') or ''}".rstrip() for wait in waits if wait]
     return ": ".join([f"pod {pod['metadata']['name']} is {status.get('phase')}", *filter(None, words)])

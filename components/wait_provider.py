@@ -60,14 +60,20 @@ class Patience:
         return "; ".join(lasting) or None
 
 
+def containers(pod: Object) -> list[Object]:
+    """Return the states of a pod's containers, those that prepare it first."""
+    status = pod.get("status") or {}
+    return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+
+
 def missing_images(pods: Iterable[Object]) -> Mapping[str, str]:
     """Return the pods whose image cannot be pulled, in kubelet's words."""
     missing = {}
     for pod in pods:
-        metadata, status = pod["metadata"], pod.get("status") or {}
+        metadata = pod["metadata"]
         if "deletionTimestamp" in metadata:
             continue
-        for container in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
+        for container in containers(pod):
             waiting = (container.get("state") or {}).get("waiting") or {}
             if waiting.get("reason") in _NO_IMAGE:
                 words = f"{waiting['reason']}: {waiting.get('message') or container['image']}"

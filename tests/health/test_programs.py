@@ -15,11 +15,11 @@ BIN = Path(__file__).resolve().parents[2] / "health/bin"
 
 
 def _until(happened: Callable[[], bool]) -> None:
-    """Wait for another process, which has no event to wait for."""
+    """Wait for another process."""
     deadline = time.monotonic() + 60
     while not happened():
         assert time.monotonic() < deadline
-        time.sleep(0.05)
+        time.sleep(0.05)  # Between looks at another process, which has no event to wait for.
 
 
 def script(name: str, tmp_path: Path) -> Path:

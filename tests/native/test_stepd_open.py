@@ -37,7 +37,9 @@ def test_slurmstepd_opens_nothing_of_the_node_whoevers_the_job_is(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes a user")
 @pytest.mark.parametrize("user", [0, 1234])
-@pytest.mark.parametrize("target", ["/proc/self/root", "/proc/self/root/etc", "/proc/self/cwd", "/proc/self/fd", "/sys"])
+@pytest.mark.parametrize(
+    "target", ["/proc/self/root", "/proc/self/root/etc", "/proc/self/cwd", "/proc/self/fd", "/sys"]
+)
 def test_a_link_leads_to_nothing_of_the_node_however_its_name_ends(
     guard: Guard, tmp_path: Path, user: int, target: str
 ) -> None:

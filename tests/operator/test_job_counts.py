@@ -181,6 +181,11 @@ def test_each_waiting_task_of_an_array_counts() -> None:
     assert times == 4
 
 
+def test_a_waiting_task_with_a_record_of_its_own_counts_once() -> None:
+    record, task = job(7, "PENDING"), job(12, "PENDING")
+    assert [times for _, times in job_listing.weighed("7", [record, task], 5)] == [4, 1]
+
+
 def test_without_an_answer_nothing_is_counted() -> None:
     taken = asyncio.run(JobCensus(job_listing.JobListing()).take(PlayedRest({"13": "RUNNING"}), 20))
     assert isinstance(taken, Unknown)

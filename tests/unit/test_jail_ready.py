@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import httpx
 import pytest
 
-from components import jail_ready, wait_provider
+from components import jail_ready
 from components.config import parse
 from components.jail import jail_population
 from components.jail_ready import _JailReadyProvider, judge
-from components.kubernetes import kubernetes_reader
 from components.wait_provider import FAULT_SECONDS, Patience, UnavailableError, Verdict
 from contract import names
+from tests.unit import kubernetes_answers
 from tests.unit.samples import changed, run_program
 
 NAME = "slurm-jail-0123"
@@ -113,15 +112,7 @@ def test_the_wait_reads_the_jobs_own_pods_and_fails_by_its_timeout(monkeypatch: 
         "/api/v1/namespaces/slurm/pods": {"items": [attempt(2, phase="Running"), replaced]},
         "/api/v1/namespaces/slurm/events": {"items": []},
     }
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, json=listed[request.url.path])
-
-    def client(_: object) -> httpx.Client:
-        return httpx.Client(base_url="http://kubernetes", transport=httpx.MockTransport(answer))
-
-    monkeypatch.setattr(wait_provider.kubeconfig, "read", lambda *_: None)
-    monkeypatch.setattr(kubernetes_reader, "client", client)
+    kubernetes_answers.give(monkeypatch, listed)
     props = {"job": NAME, "uid": "u", "namespace": "slurm", "seconds": 0}
     with pytest.raises(UnavailableError) as ended:
         jail_ready.wait(props)

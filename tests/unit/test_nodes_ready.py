@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import httpx
 import pytest
 
-from components import nodes_ready, wait_provider
-from components.kubernetes import kubernetes_reader
+from components import nodes_ready
 from components.nodes_ready import _NodesReadyProvider, judge
 from components.wait_provider import UnavailableError, Verdict
+from tests.unit import kubernetes_answers
 
 STARTING = "node set cpu: cpu-2, cpu-3 not yet registered and usable (cpu-2: Unschedulable: no machine has 8 CPUs)"
 
@@ -81,15 +80,7 @@ def test_the_wait_reads_the_node_set_and_fails_by_its_timeout_with_what_was_said
         "/apis/apps/v1/namespaces/slurm/statefulsets/cpu": {"metadata": {"uid": "u"}},
         "/api/v1/namespaces/slurm/events": {"items": []},
     }
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, json=listed[request.url.path])
-
-    def client(_: object) -> httpx.Client:
-        return httpx.Client(base_url="http://kubernetes", transport=httpx.MockTransport(answer))
-
-    monkeypatch.setattr(wait_provider.kubeconfig, "read", lambda *_: None)
-    monkeypatch.setattr(kubernetes_reader, "client", client)
+    kubernetes_answers.give(monkeypatch, listed)
     props = {"nodeSet": "cpu", "namespace": "slurm", "seconds": 0, "replicas": 4}
     with pytest.raises(UnavailableError) as failed:
         nodes_ready.wait(props)

@@ -61,7 +61,7 @@ class JobCensus:
             return Unknown(error.reason, str(error))
         except TimeoutError:
             return Unknown(Trouble.UNREACHABLE, f"slurmrestd did not tell of jobs within {seconds:.0f} s")
-        known = (row for number, read in self._known.items() for row in _weighed(read.jobs, states[number]))
+        known = (row for number, read in self._known.items() for row in _alive_of(number, read.jobs, states[number]))
         unread = sum(_alive(rows) for number, rows in states.items() if number not in self._known)
         return Census(tuple(known), unread)
 
@@ -88,9 +88,7 @@ def _alive(states: _States) -> int:
     return sum(rows for words, rows in states.items() if slurm_nodes.has_not_ended(words))
 
 
-def _weighed(jobs: Sequence[SlurmJob], states: _States) -> Iterator[tuple[SlurmJob, int]]:
-    """Yield jobs that wait or run, with how many each stands for: all waiting tasks of an array are one record."""
-    waiting = sum("PENDING" in job.states for job in jobs)
-    rows = sum(number for words, number in states.items() if "PENDING" in words)
-    for job in filter(slurm_nodes.is_alive, jobs):
-        yield job, max(1, rows // waiting) if "PENDING" in job.states else 1
+def _alive_of(number: str, jobs: Sequence[SlurmJob], states: _States) -> Iterator[tuple[SlurmJob, int]]:
+    """Yield jobs that wait or run, with how many each stands for."""
+    rows = sum(times for words, times in states.items() if "PENDING" in words)
+    return ((job, times) for job, times in job_listing.weighed(number, jobs, rows) if slurm_nodes.is_alive(job))

@@ -11,7 +11,7 @@ import collections
 import dataclasses
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 
 from slurm_operator.clients.slurm_error import SlurmError
 from slurm_operator.clients.slurmrestd import SlurmRest
@@ -160,8 +160,8 @@ def _could_start(job: SlurmJob) -> bool:
     return "PENDING" in job.states and "COMPLETING" not in job.states and job.waits_for in _FOR_NODES
 
 
-def _nodes_asked_for(number: str, jobs: Sequence[SlurmJob], rows: int) -> collections.Counter[str]:
-    """Count by partition the nodes that a job, an array or a heterogeneous job waits for.
+def weighed(number: str, jobs: Sequence[SlurmJob], rows: int) -> Iterator[tuple[SlurmJob, int]]:
+    """Yield job records with how many jobs, tasks or components each stands for.
 
     Waiting tasks of an array share the record that has the array's number. A task that was requeued, say, has one of
     its own (job_array_split in src/slurmctld/job_mgr.c).
@@ -171,11 +171,17 @@ def _nodes_asked_for(number: str, jobs: Sequence[SlurmJob], rows: int) -> collec
         jobs: the records of its answer.
         rows: how many of its tasks or components wait.
     """
-    waiting = sum("PENDING" in job.states for job in jobs)
+    shared = max(0, rows - sum("PENDING" in job.states for job in jobs))
+    for job in jobs:
+        yield job, 1 + shared * ("PENDING" in job.states and str(job.job_id) == number)
+
+
+def _nodes_asked_for(number: str, jobs: Sequence[SlurmJob], rows: int) -> collections.Counter[str]:
+    """Count by partition the nodes that a job, an array or a heterogeneous job waits for."""
     counted: collections.Counter[str] = collections.Counter()
-    for job in filter(_could_start, jobs):
-        tasks = 1 + max(0, rows - waiting) * (str(job.job_id) == number)
-        counted.update(dict.fromkeys(job.partitions, tasks * job.node_count))
+    for job, times in weighed(number, jobs, rows):
+        if _could_start(job):
+            counted.update(dict.fromkeys(job.partitions, times * job.node_count))
     return counted
 
 
