@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,15 +12,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SIGNAL (SIGRTMIN + 5)       /* No library of Slurm's takes it, and Slurm blocks none of these. */
-#define SHORTEST_NANOSECONDS 50000L /* A thread that waits takes a signal within microseconds. */
-#define LONGEST_NANOSECONDS 50000000L
-#define ROUNDS 110 /* Five seconds. */
+#define SIGNAL (SIGRTMIN + 5) /* No library of Slurm's takes it, and Slurm blocks none of these. */
+#define SECONDS 5
+#define ROUND_NANOSECONDS 50000000L /* A thread that waits takes a signal within microseconds. */
+#define NANOSECONDS 1000000000L
 
 /* Signal the tasks; become their user and be root again; remove the script in a folder that is the user's. No job has
  * the last one. So no job's process can look into slurmstepd: for that it would need all of these. */
 static const unsigned kept =
     1U << CAP_KILL | 1U << CAP_SETUID | 1U << CAP_SETGID | 1U << CAP_DAC_OVERRIDE | 1U << CAP_SETPCAP;
+
+static sem_t answered; /* once for each signal that was taken */
 
 static int reduce(void) {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
@@ -39,6 +42,7 @@ static void on_signal(int signal) {
     int before = errno;
     (void)signal;
     (void)reduce(); /* is_reduced asks the kernel whether it worked. */
+    sem_post(&answered);
     errno = before;
 }
 
@@ -73,20 +77,44 @@ int stepd_rights_reduce_here(struct jail *jail) {
     return reduce() ? jail_fail_errno(jail, "give up capabilities") : 0;
 }
 
+static struct timespec after(struct timespec moment, long nanoseconds) {
+    moment.tv_nsec += nanoseconds;
+    moment.tv_sec += moment.tv_nsec / NANOSECONDS;
+    moment.tv_nsec %= NANOSECONDS;
+    return moment;
+}
+
+/* Waits until as many signals are taken, for one round at most. A thread may block the signal, or end with it. */
+static void await_answers(int signals) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const struct timespec end = after(now, ROUND_NANOSECONDS);
+    while (signals > 0) {
+        if (!sem_clockwait(&answered, CLOCK_MONOTONIC, &end))
+            signals--;
+        else if (errno != EINTR)
+            return;
+    }
+}
+
 int stepd_rights_reduce(struct jail *jail) {
     struct sigaction ours = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    struct timespec pause = {.tv_nsec = SHORTEST_NANOSECONDS};
+    struct timespec now, end;
     int left = -1;
     if (stepd_rights_reduce_here(jail))
         return -1;
     sigemptyset(&ours.sa_mask);
+    sem_init(&answered, 0, 0);
     /* The handler stays: a second signal may still wait for its thread, and must not end the process. */
     if (sigaction(SIGNAL, &ours, NULL))
         return jail_fail_errno(jail, "take a signal for giving up capabilities");
-    for (int round = 0; round < ROUNDS && (left = ask_threads()) > 0; round++) {
-        nanosleep(&pause, NULL);
-        pause.tv_nsec = pause.tv_nsec * 2 < LONGEST_NANOSECONDS ? pause.tv_nsec * 2 : LONGEST_NANOSECONDS;
-    }
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += SECONDS;
+    do {
+        if ((left = ask_threads()) > 0)
+            await_answers(left);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while (left > 0 && now.tv_sec < end.tv_sec);
     if (left < 0)
         return jail_fail_errno(jail, "/proc/self/task");
     return left ? jail_fail(jail, "%d threads of slurmstepd keep capabilities", left) : 0;
