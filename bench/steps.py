@@ -19,7 +19,7 @@ from devcluster.cli.up import Cluster
 
 REPETITIONS = 500
 AT_ONCE = 64
-ROUNDS = 20
+ROUNDS = 60
 BATCH_JOBS = 500
 WITH, WITHOUT = "cpu-0", "cpu-1"
 _TIMES = re.compile(
@@ -88,7 +88,7 @@ $job --wait -d afterany:$previous --wrap true > /dev/null
 
 
 def measure(cluster: Cluster) -> list[Measurement]:
-    """Middles of 500 single steps each way, of 20 rounds of 64 steps at once, and of 500 batch jobs."""
+    """Middles of 500 single steps each way, of 60 rounds of 64 steps at once, and of 500 batch jobs."""
     with without_plugin(cluster):
         one = _ratio(cluster, "srun true with the plugin ÷ without", 1, REPETITIONS)
         many = _ratio(cluster, f"{AT_ONCE} steps at once with the plugin ÷ without", AT_ONCE, ROUNDS)
