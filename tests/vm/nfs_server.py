@@ -167,9 +167,10 @@ class NfsServer:
         """Stops the server: it refuses connections, and forgets all locks."""
         self.machine.run(program("rpc.nfsd"), "0")
 
-    def restart(self) -> None:
-        """Stops and starts it."""
+    def restart(self, grace_seconds: int) -> None:
+        """Stops and starts it. Clients of version 4 take back their locks until all have, or for so long."""
         self.stop()
+        self._set("nfsv4gracetime", grace_seconds)
         self.start()
 
     def become_slow(self, milliseconds: int) -> None:
