@@ -32,6 +32,8 @@ class NodeKey(StrEnum):
     MEMORY_MIB = "memoryMib"
     PROCESSES = "processes"
     GRES = "gres"
+    GRES_WITH_FILES = "gresWithFiles"
+    DIVIDED_GPUS = "dividedGpus"
     WEIGHT = "weight"
     WEIGHT_BUCKET = "weightBucket"
     OPTIONS = "options"

@@ -59,7 +59,7 @@ def _storage_classes(connection: httpx.Client) -> list[Mapping[str, Any]]:
 
 
 def _asks_devices(config: Config) -> bool:
-    return any(node_set.gpus or node_set.network.rdma for node_set in config.node_sets)
+    return any(node_set.device_resources or node_set.network.rdma for node_set in config.node_sets)
 
 
 def read(

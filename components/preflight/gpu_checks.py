@@ -1,7 +1,7 @@
-"""Compares GPU node sets with the nodes that Kubernetes has: pure functions of what was read."""
+"""Compares node sets with GPUs and other devices with Kubernetes' nodes: pure functions of what was read."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from components.config import Config
@@ -69,9 +69,21 @@ def slurm_product(label: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", label.lower())
 
 
-def _of_set(index: int, node_set: NodeSet, gpus: Gpus, state: ClusterState) -> Iterator[Problem]:
+def _wanted(node_set: NodeSet) -> Iterator[tuple[tuple[str | int, ...], str, int]]:
+    """Yield each resource that a pod of the set asks for: where its first count stands, its name, its count."""
+    counts: list[tuple[tuple[str | int, ...], str | None]] = [
+        (("gpus", *(("more", index - 1) if index else ())), kind.resource)
+        for index, kind in enumerate(node_set.gpus.types if node_set.gpus else ())
+    ]
+    counts += [(("gres", index), one.resource) for index, one in enumerate(node_set.gres)]
+    for resource, count in node_set.device_resources.items():
+        path = next(path for path, name in counts if name == resource)
+        yield (*path, "perNode"), resource, count
+
+
+def _of_set(index: int, node_set: NodeSet, state: ClusterState) -> Iterator[Problem]:
     path = ("nodeSets", index)
-    name = gpus.kubernetes_runtime_class
+    name = node_set.gpus.kubernetes_runtime_class if node_set.gpus else None
     if name and name not in state.runtime_classes:
         there = ", ".join(sorted(state.runtime_classes)) or "none"
         yield Problem((*path, "gpus", "runtimeClass"), name, f"a RuntimeClass that Kubernetes has; there are: {there}")
@@ -80,26 +92,40 @@ def _of_set(index: int, node_set: NodeSet, gpus: Gpus, state: ClusterState) -> I
         want = f"labels, and tolerations, that fit a node; of {len(state.nodes)} in Kubernetes none does"
         yield Problem((*path, "nodeSelector"), dict(node_set.node_selector), want)
         return
-    most = max(taking, key=lambda node: node.allocatable.get(gpus.resource, 0))
-    offered = most.allocatable.get(gpus.resource, 0)
-    if offered < gpus.per_node:
-        want = f"at most {offered}: no node that the set may use offers more {gpus.resource} ({most.name} has most)"
-        yield Problem((*path, "gpus", "perNode"), gpus.per_node, want)
-        return
-    fitting = [node for node in taking if node.allocatable.get(gpus.resource, 0) >= gpus.per_node]
-    room = sum(node.allocatable[gpus.resource] // gpus.per_node for node in fitting)
+    fitting = taking
+    for at, resource, count in _wanted(node_set):
+        most = max(taking, key=lambda node: node.allocatable.get(resource, 0))
+        offered = most.allocatable.get(resource, 0)
+        if offered < count:
+            want = f"at most {offered}: no node that the set may use offers more {resource} ({most.name} has most)"
+            yield Problem((*path, *at), count, want)
+            return
+        fitting = [node for node in fitting if node.allocatable.get(resource, 0) >= count]
+    yield from _room(path, node_set, fitting)
+    if node_set.gpus:
+        yield from _products(path, node_set.gpus, fitting)
+
+
+def _room(path: tuple[str | int, ...], node_set: NodeSet, fitting: Sequence[KubernetesNode]) -> Iterator[Problem]:
+    wanted = node_set.device_resources
+    room = sum(min(node.allocatable[resource] // count for resource, count in wanted.items()) for node in fitting)
     if node_set.replicas is not None and room < node_set.replicas:
-        want = f"at most {room}: {len(fitting)} nodes offer {gpus.per_node} or more {gpus.resource} each"
+        units = " and ".join(f"{count} or more {resource}" for resource, count in wanted.items())
+        want = f"at most {room}: {len(fitting)} nodes offer {units} each"
         yield Problem((*path, "replicas"), node_set.replicas, want)
+
+
+def _products(path: tuple[str | int, ...], gpus: Gpus, fitting: Sequence[KubernetesNode]) -> Iterator[Problem]:
+    """Types of which the nodes' label names none; of several types in a node it names one."""
     products = {slurm_product(node.labels[PRODUCT_LABEL]) for node in fitting if PRODUCT_LABEL in node.labels}
-    named = gpus.devices is None and gpus.resource.startswith(NVIDIA_PREFIX)
-    if named and products and not any(gpus.type in product for product in products):
+    found_by_slurm = not gpus.is_named and gpus.resource.startswith(NVIDIA_PREFIX)
+    if found_by_slurm and products and not any(kind.type in product for kind in gpus.types for product in products):
         want = f"a part of the product's name that the nodes' label {PRODUCT_LABEL} says: {', '.join(sorted(products))}"
         yield Problem((*path, "gpus", "type"), gpus.type, want)
 
 
 def problems(config: Config, state: ClusterState) -> list[Problem]:
-    """Return the violations by GPU node sets that ask for more than these nodes offer.
+    """Return the violations by node sets with devices that ask for more than these nodes offer.
 
     Each node set is judged as if it had the nodes to itself.
 
@@ -110,6 +136,6 @@ def problems(config: Config, state: ClusterState) -> list[Problem]:
     return [
         problem
         for index, node_set in enumerate(config.node_sets)
-        if node_set.gpus
-        for problem in _of_set(index, node_set, node_set.gpus, state)
+        if node_set.device_resources
+        for problem in _of_set(index, node_set, state)
     ]

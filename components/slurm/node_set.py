@@ -48,11 +48,12 @@ def node_variable(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
         NodeKey.CPUS: node_set.resources.cpu,
         NodeKey.MEMORY_MIB: node_set.job_memory_mib,
         NodeKey.PROCESSES: node_set.resources.processes,
-        NodeKey.GRES: node_set.gres,
+        NodeKey.GRES: node_set.node_gres,
         NodeKey.WEIGHT: node_set.base_weight,
         NodeKey.WEIGHT_BUCKET: node_set.weight_bucket,
         NodeKey.LEAST_FREE_PERCENT: config.health.least_free_percent,
         NodeKey.GRACE_SECONDS: duration_seconds(node_set.grace),
+        **_devices_variable(node_set),
         **({NodeKey.OPTIONS: dict(node_set.options)} if node_set.options else {}),
         **({NodeKey.SHARES_CPUS: True} if node_set.resources.shares_cpus else {}),
         **({NodeKey.NCCL: node_set.network.nccl_variables} if node_set.network.nccl_variables else {}),
@@ -67,6 +68,16 @@ def _health_variable(checks: Checks) -> dict[str, Any]:
     return {
         **({NodeKey.DISABLED_CHECKS: sorted(checks.disabled)} if checks.disabled else {}),
         **({NodeKey.UNKNOWN_DRAINS: True} if checks.unknown is UnknownPolicy.DRAIN else {}),
+    }
+
+
+def _devices_variable(node_set: NodeSetConfig) -> dict[str, Any]:
+    """Part of SLURM_NODE for devices that are no whole GPUs."""
+    gpus = node_set.gpus
+    with_files = sorted({one.name for one in node_set.gres if one.devices is not None})
+    return {
+        **({NodeKey.GRES_WITH_FILES: with_files} if with_files else {}),
+        **({NodeKey.DIVIDED_GPUS: gpus.whole} if gpus and gpus.is_divided else {}),
     }
 
 
@@ -100,10 +111,10 @@ def pod_annotations(config: Config, node_set: NodeSetConfig) -> dict[str, str]:
 def _resources(node_set: NodeSetConfig) -> dict[str, Any]:
     """Requests equal limits, so that the kernel does not treat jobs as spare load. The CPU request may be lower."""
     own = node_set.resources
-    gpus = {node_set.gpus.resource: str(node_set.gpus.per_node)} if node_set.gpus else {}
+    devices = {name: str(count) for name, count in node_set.device_resources.items()}
     rdma = {node_set.network.rdma.resource: str(node_set.network.rdma.count)} if node_set.network.rdma else {}
     huge = {f"hugepages-{size}": amount for size, amount in own.hugepages.items()}
-    limits = {"cpu": str(own.cpu), "memory": own.memory, **huge, **gpus, **rdma}
+    limits = {"cpu": str(own.cpu), "memory": own.memory, **huge, **devices, **rdma}
     return {"requests": {**limits, "cpu": own.cpu_request or str(own.cpu)}, "limits": limits}
 
 
@@ -112,7 +123,7 @@ def _gpu_environment(config: Config, node_set: NodeSetConfig) -> list[dict[str, 
 
     The device plugin chooses the GPUs: it sets NVIDIA_VISIBLE_DEVICES, or names CDI devices.
     """
-    if not node_set.gpus or not node_set.gpus.resource.startswith(NVIDIA_PREFIX):
+    if not node_set.gpus or not any(name.startswith(NVIDIA_PREFIX) for name in node_set.gpus.resources):
         return []
     gdrcopy = [{"name": "NVIDIA_GDRCOPY", "value": "enabled"}] if config.gpu_operator.gdrcopy else []
     return [{"name": "NVIDIA_DRIVER_CAPABILITIES", "value": DRIVER_CAPABILITIES}, *gdrcopy]

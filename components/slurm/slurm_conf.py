@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from components.config.addons.monitoring import MonitoringMode
-from components.config.nodes.gpus import Gpus
 from components.config.nodes.health import HEALTH_SECONDS, PROLOG_SECONDS
-from components.config.nodes.node_sets import LARGEST_SET, NodeSet
 from components.config.program import Config
 from components.config.slurm import CgroupPlugin
 from components.config.values import slurm_files
 from components.config.values.slurm_options import LIST_KEYS
-from components.slurm import site_scripts
+from components.slurm import gres_conf, site_scripts
 from components.slurm.partition_line import partition_line, slurm_node_set
 from contract import names, paths
 
@@ -99,7 +97,7 @@ def _settings(config: Config) -> dict[str, str]:
         # How long Slurm caches a user's groups. A new member of a group can use it soon.
         "GroupUpdateTime": "1",
         # Set without GPUs too: slurmctld would take a GPU node that registers before it knows the type for one without.
-        "GresTypes": "gpu",
+        "GresTypes": ",".join(gres_conf.names_of(config)),
     }
     if config.monitoring.mode is not MonitoringMode.OFF:
         settings["MetricsType"] = "metrics/openmetrics"
@@ -125,12 +123,12 @@ def _accounting(config: Config) -> dict[str, str]:
         return {}
     priority = accounting.priority
     # Added to those that Slurm always tracks (cpu, mem, node, billing …).
-    gpus = dict.fromkeys(f"gres/gpu:{node_set.gpus.type}" for node_set in config.node_sets if node_set.gpus)
+    tracked = gres_conf.tracked(config)
     return {
         "AccountingStorageType": "accounting_storage/slurmdbd",
         "AccountingStorageHost": names.ACCOUNTING,
         "AccountingStoragePort": str(names.SLURMDBD_PORT),
-        **({"AccountingStorageTRES": ",".join(["gres/gpu", *gpus])} if gpus else {}),
+        **({"AccountingStorageTRES": ",".join(tracked)} if tracked else {}),
         **({"AccountingStorageEnforce": ",".join(accounting.enforce)} if accounting.enforce else {}),
         "PriorityType": "priority/multifactor",
         "PriorityWeightAge": str(priority.weight_age),
@@ -167,7 +165,7 @@ def slurm_conf(config: Config) -> str:
 
 
 def cgroup_conf(config: Config) -> str:
-    """Return cgroup.conf: a job gets no more memory than it asked for, and no GPU but its own."""
+    """Return cgroup.conf: a job gets no more memory than it asked for, and no device but its own."""
     plugin = config.slurm.cgroup_plugin
     lines = [f"CgroupPlugin={plugin}"]
     if plugin is not CgroupPlugin.DISABLED:
@@ -177,28 +175,11 @@ def cgroup_conf(config: Config) -> str:
         lines += ["EnableExtraControllers=pids"]
         if config.slurm.constrain_cores:
             lines += ["ConstrainCores=yes"]
-        if any(node_set.gpus for node_set in config.node_sets):
+        if any(node_set.has_devices for node_set in config.node_sets):
             # Version 1: slurmstepd writes a job's devices.deny. Version 2: it attaches an eBPF program of the kind
             # cgroup_device to the job's group. SYS_ADMIN allows it bpf(2).
             lines += ["ConstrainDevices=yes"]
     return "\n".join(lines) + "\n"
-
-
-def _gres(node_set: NodeSet, gpus: Gpus) -> str:
-    # All names that nodes of the set could have, so that scaling changes no file.
-    nodes = f"NodeName={node_set.name}-[0-{LARGEST_SET - 1}]"
-    if gpus.devices is None:
-        return f"{nodes} AutoDetect=nvidia"
-    return f"{nodes} AutoDetect=off Name=gpu Type={gpus.type} File={gpus.devices}"
-
-
-def gres_conf(config: Config) -> str:
-    """Return gres.conf: nodes with NVIDIA's GPUs find them by themselves, others have them as configured.
-
-    Off everywhere else: left out, Slurm would try every maker's detection on each node.
-    """
-    lines = [_gres(node_set, node_set.gpus) for node_set in config.node_sets if node_set.gpus]
-    return "\n".join([*lines, "AutoDetect=off"]) + "\n"
 
 
 def plugstack_conf(config: Config) -> str:
@@ -232,7 +213,7 @@ def files(config: Config) -> dict[str, str]:
     made = {
         names.SLURM_CONF: slurm_conf(config),
         names.CGROUP_CONF: cgroup_conf(config),
-        names.GRES_CONF: gres_conf(config),
+        names.GRES_CONF: gres_conf.text(config),
         names.PLUGSTACK_CONF: plugstack_conf(config),
         names.OCI_CONF: oci_conf(),
     }

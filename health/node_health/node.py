@@ -31,7 +31,8 @@ class Declared:
         cpus: CPUs that Slurm schedules.
         shares_cpus: whether Kubernetes was asked to keep fewer CPUs than Slurm schedules.
         memory_mib: memory that Slurm gives to jobs, in MiB.
-        gpus: number of GPUs.
+        gpus: number of GPUs, each whole one once.
+        mig: whether Slurm gives out MIG devices of some of them.
         rdma: number of RDMA resources of the pod; one may open several adapters.
         least_free_percent: space that must stay free on a file system, in percent of its size.
         submounts: paths of the jail that are mounts of their own.
@@ -45,6 +46,7 @@ class Declared:
     shares_cpus: bool = False
     memory_mib: int = 0
     gpus: int = 0
+    mig: bool = False
     rdma: int = 0
     least_free_percent: int = policies.LEAST_FREE_PERCENT
     submounts: tuple[str, ...] = ()

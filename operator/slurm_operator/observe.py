@@ -22,6 +22,7 @@ from slurm_operator.clients.kubernetes import KubernetesError, Object
 from slurm_operator.clients.watched_reads import Reads
 from slurm_operator.decide.cluster import accounting, ownership
 from slurm_operator.decide.nodes import pod_conditions
+from slurm_operator.gres import canonical
 from slurm_operator.state import (
     Cluster,
     Facts,
@@ -189,7 +190,8 @@ def _facts(node: Object) -> Facts | None:
     """Return a node's size from SLURM_NODE."""
     with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
         options = tuple(sorted((key, int(value)) for key, value in node.get(NodeKey.OPTIONS, {}).items()))
-        return Facts(int(node[NodeKey.CPUS]), int(node[NodeKey.MEMORY_MIB]), node.get(NodeKey.GRES) or "", options)
+        gres = canonical(node.get(NodeKey.GRES) or "")
+        return Facts(int(node[NodeKey.CPUS]), int(node[NodeKey.MEMORY_MIB]), gres, options)
     return None
 
 

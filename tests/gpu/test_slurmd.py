@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from slurm_node.slurm import gpus
+from slurm_node.slurm import gres
 
 CONFIGURATION = {
     "slurm.conf": """ClusterName=gpu
@@ -47,6 +47,6 @@ def test_autodetect_finds_each_gpu_with_its_device_file(
     root: None, device_files: list[Path], prefix: Path, tmp_path: Path
 ) -> None:
     printed = ask_slurmd(prefix, tmp_path, len(device_files))
-    assert gpus.usable_gpus(printed) == len(device_files), printed
+    assert gres.usable(printed, frozenset({"gpu"}))["gpu"] == len(device_files), printed
     for file in device_files:
         assert f"File={file}" in printed

@@ -106,7 +106,7 @@ def test_for_slurm_the_command_says_nothing_and_leaves_the_verdict(
 
 def test_declared_facts_survive_being_written_down(tmp_path: Path) -> None:
     declared = node.Declared(
-        cpus=8, shares_cpus=True, memory_mib=100, gpus=2, least_free_percent=3, submounts=("/a", "/b"),
+        cpus=8, shares_cpus=True, memory_mib=100, gpus=2, mig=True, least_free_percent=3, submounts=("/a", "/b"),
         disabled=("clock",), unknown_drains=True,
     )  # fmt: skip
     node.write(declared, tmp_path / "declared.json")

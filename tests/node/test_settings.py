@@ -59,3 +59,11 @@ def test_a_worker_declares_to_its_health_checks_what_the_program_said() -> None:
         disabled=("clock",), unknown_drains=True,
     )  # fmt: skip
     assert worker.declared(node(), jail).disabled == ()
+
+
+def test_health_checks_count_whole_gpus_where_slurm_gives_out_parts() -> None:
+    jail = settings.read_jail({"SLURM_JAIL": json.dumps({"revision": "r"})})
+    shared = worker.declared(node(gres="gpu:h100:2,gpu:l40s:4,shard:64,fpga:2", gresWithFiles=["fpga"]), jail)
+    divided = worker.declared(node(gres="gpu:1g.10gb:14", dividedGpus=2), jail)
+    assert (shared.gpus, shared.mig) == (6, False)
+    assert (divided.gpus, divided.mig) == (2, True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from slurm_operator import observe, state
 from slurm_operator.clients import slurmrestd_answers
+from slurm_operator.gres import canonical
 from slurm_operator.state import Facts, NodeCondition
 
 from components import slurm_cluster
@@ -62,15 +63,19 @@ def test_the_operator_reads_every_key_of_a_policy() -> None:
 def test_the_size_of_nodes_is_read_from_the_programs_template() -> None:
     options = {"MemSpecLimit": 64, "Sockets": 1}
     with_options = changed("nodeSets.0.options", options, changed("nodeSets.0.weight", 7))
-    config = parse(changed("nodeSets.0.gpus", {"type": "h100", "perNode": 8}, with_options))
+    with_options = changed("nodeSets.0.gres", [{"name": "fpga", "type": "u280", "perNode": 2}], with_options)
+    config = parse(changed("nodeSets.0.gpus", {"type": "h100", "perNode": 8, "shards": 1024}, with_options))
     declared = [each.body for each in node_set.manifests(config, config.node_sets[0])]
     stateful_set = next(each for each in declared if each["kind"] == "StatefulSet")
     body = {**stateful_set, "metadata": {**stateful_set["metadata"], "resourceVersion": "1"}}
     said = config.node_sets[0]
-    expected = Facts(said.resources.cpu, said.job_memory_mib, said.gres or "", tuple(options.items()))
+    assert said.node_gres == "gpu:h100:8,shard:1024,fpga:u280:2"
+    # As slurmctld 26.05.5 shows it.
+    shown = canonical("gpu:h100:8(S:0-1),shard:h100:1K(S:0-1),fpga:u280:2")
+    expected = Facts(said.resources.cpu, said.job_memory_mib, shown, tuple(options.items()))
     assert observe.workload(body).facts == expected
     assert observe.workload(body).weights == (7, said.weight_bucket)
-    assert expected.gres == "gpu:h100:8"
+    assert expected.gres == "fpga:u280:2,gpu:h100:8,shard:1024"
 
 
 def test_the_operator_knows_each_option_of_a_nodes_record() -> None:

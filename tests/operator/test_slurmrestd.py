@@ -233,7 +233,10 @@ def test_what_keeps_a_record_is_read_and_its_size(fake: FakeSlurmrestd, key_file
     for name, listed in {"later": "cpu-[2-3]", "now": "cpu-3", "of licenses": ""}.items():
         fake.slurm.reservations.reserve(name, listed)
     fake.slurm.nodes["cpu-0"].update(
-        cpus=8, real_memory=2000, specialized_memory=64, gres="gpu:h100:8(S:0-1),shard:h100:16(S:0)"
+        cpus=8,
+        real_memory=2000,
+        specialized_memory=64,
+        gres="gpu:h100:8(S:0-1),shard:h100:1K(S:0),shard:l40s:8,bandwidth:4K",
     )
     fake.slurm.nodes["cpu-1"].update(cpus=8, real_memory=2000, gres="(null)")
 
@@ -245,7 +248,7 @@ def test_what_keeps_a_record_is_read_and_its_size(fake: FakeSlurmrestd, key_file
     assert [each.nodes for each in reservations] == [{"cpu-2", "cpu-3"}, {"cpu-3"}, set()]
     facts = [nodes[name].facts for name in ("cpu-0", "cpu-1")]
     sizes = [dataclasses.replace(each, options=()) for each in facts if each]
-    assert sizes == [Facts(8, 2000, "gpu:h100:8,shard:h100:16"), Facts(8, 2000)]
+    assert sizes == [Facts(8, 2000, "bandwidth:4096,gpu:h100:8,shard:1032"), Facts(8, 2000)]
     assert [dict(each.options)["MemSpecLimit"] for each in facts if each] == [64, 0]
 
 

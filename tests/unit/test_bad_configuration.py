@@ -762,7 +762,7 @@ def test_checks_of_gpus_that_are_only_to_come_are_refused() -> None:
 def test_gpus_that_another_plugin_offers_need_no_gpu_operator() -> None:
     gpus = {"type": "mi300", "perNode": 8, "resource": "amd.com/gpu", "devices": "/dev/dri/renderD[128-135]"}
     raw = changed("nodeSets.0.gpus", {**gpus, "runtimeClass": "none"}, changed("gpuOperator.mode", "off"))
-    assert parse(raw).node_sets[0].gres == "gpu:mi300:8"
+    assert parse(raw).node_sets[0].node_gres == "gpu:mi300:8"
 
 
 def test_a_folder_of_people_in_var_may_be_persistent() -> None:
@@ -770,7 +770,7 @@ def test_a_folder_of_people_in_var_may_be_persistent() -> None:
 
 
 def test_a_gpu_set_is_right() -> None:
-    assert parse(changed("nodeSets", [GPU_SET])).node_sets[0].gres == "gpu:h100:8"
+    assert parse(changed("nodeSets", [GPU_SET])).node_sets[0].node_gres == "gpu:h100:8"
 
 
 def test_a_secret_for_our_own_database_is_of_no_use_to_another() -> None:

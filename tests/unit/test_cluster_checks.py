@@ -20,6 +20,7 @@ from components.kubernetes import kubeconfig
 from components.kubernetes.kubernetes_reader import UnreachableError
 from components.preflight import cluster_checks, storage_advice
 from components.preflight.gpu_checks import ClusterState, KubernetesNode, Taint, problems
+from tests.unit.gres_effects import FPGA, MIG
 from tests.unit.samples import GPU_SET, changed
 
 PRODUCT = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
@@ -55,6 +56,9 @@ TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedu
         (config(), seen(h100(labels={}), h100(labels={}))),
         (config({"type": "a100", "devices": "/dev/nvidia[0-7]"}), seen(h100(), h100())),
         (config(nodeSelector=PRODUCT), seen(h100(), h100(), KubernetesNode("cpu"))),
+        (config({"perNode": 6, "more": [{"type": "l40s", "perNode": 2}]}), seen(h100(), h100())),
+        (config({"type": "l40s", "perNode": 6, "more": [{"type": "h100", "perNode": 2}]}), seen(h100(), h100())),
+        (config(gres=[FPGA]), seen(*[h100(allocatable={"nvidia.com/gpu": 8, "x.com/fpga": 2})] * 2)),
     ],
 )
 def test_nodes_that_offer_enough_are_no_problem(wanted: Config, there: ClusterState) -> None:
@@ -66,6 +70,26 @@ def test_nodes_that_offer_enough_are_no_problem(wanted: Config, there: ClusterSt
     [
         (config(), seen(h100(4), h100(4)), "nodeSets[0].gpus.perNode: got 8; want at most 4: no node that the set may"),
         (config(), seen(h100(), h100(4)), "nodeSets[0].replicas: got 2; want at most 1: 1 nodes offer 8 or more"),
+        (
+            config({"more": [{"type": "l40s", "perNode": 2}]}),
+            seen(h100(), h100()),
+            "nodeSets[0].gpus.perNode: got 10; want at most 8: no node that the set may use offers more nvidia.com/gpu",
+        ),
+        (
+            config({"devices": "/dev/nvidia[0-7]", "more": [MIG]}),
+            seen(h100(), h100()),
+            "nodeSets[0].gpus.more[0].perNode: got 3; want at most 0: no node that the set may use offers more nvidia",
+        ),
+        (
+            config(gres=[FPGA]),
+            seen(h100(), h100()),
+            "nodeSets[0].gres[0].perNode: got 2; want at most 0: no node that the set may use offers more x.com/fpga",
+        ),
+        (
+            config(gres=[FPGA]),
+            seen(h100(allocatable={"nvidia.com/gpu": 8, "x.com/fpga": 2}), h100(16)),
+            "nodeSets[0].replicas: got 2; want at most 1: 1 nodes offer 8 or more nvidia.com/gpu and 2 or more x.com",
+        ),
         (config(), seen(KubernetesNode("cpu")), "gpus.perNode: got 8; want at most 0: no node"),
         (config(), seen(), "nodeSets[0].nodeSelector: got {}; want labels, and tolerations, that fit a node; of 0 in"),
         (config(nodeSelector={"pool": "x"}), seen(h100()), "of 1 in Kubernetes none does"),

@@ -11,10 +11,11 @@ from pydantic import BaseModel
 from components import slurm_cluster
 from components.config import Config, parse
 from components.config.model import model_of
-from components.slurm import slurm_conf, slurmdbd_conf
+from components.slurm import gres_conf, slurm_conf, slurmdbd_conf
 from tests.unit import (
     accounting_effects,
     addon_effects,
+    gres_effects,
     login_effects,
     network_effects,
     node_effects,
@@ -81,6 +82,7 @@ def runtime_class(config: Config) -> Any:
 EFFECTS: list[Effect] = [
     *accounting_effects.EFFECTS,
     *addon_effects.EFFECTS,
+    *gres_effects.EFFECTS,
     *login_effects.EFFECTS,
     *node_effects.EFFECTS,
     *partition_effects.EFFECTS,
@@ -168,8 +170,8 @@ EFFECTS: list[Effect] = [
     ("nodeSets.0.gpus.perNode", 4, worker("gres"), "gpu:h100:4"),
     (
         "nodeSets.0.gpus.resource",
-        "nvidia.com/mig-1g.10gb",
-        requests("StatefulSet", "cpu", "nvidia.com/mig-1g.10gb"),
+        "nvidia.com/gpu.shared",
+        requests("StatefulSet", "cpu", "nvidia.com/gpu.shared"),
         "2",
     ),
     ("nodeSets.0.gpus.runtimeClass", "nvidia-cdi", runtime_class, "nvidia-cdi"),
@@ -177,7 +179,7 @@ EFFECTS: list[Effect] = [
     (
         "nodeSets.0.gpus.devices",
         "/dev/nvidia[0-1]",
-        slurm_conf.gres_conf,
+        gres_conf.text,
         "NodeName=cpu-[0-9999] AutoDetect=off Name=gpu Type=h100 File=/dev/nvidia[0-1]\nAutoDetect=off\n",
     ),
     ("nodeSets.0.weight", 7, worker("weight"), 7),
@@ -398,7 +400,7 @@ def _without_rows(path: str) -> str:
 def test_every_field_is_in_the_table() -> None:
     shown = {_without_rows(path) for path, *_ in EFFECTS} | {_without_rows(path) for path in IN_THE_PROGRAM}
     shown |= {_without_rows(path) for path in (*network_effects.PATHS, *submount_effects.PATHS, *pod_effects.PATHS)}
-    shown |= script_effects.PATHS | node_effects.PATHS
+    shown |= script_effects.PATHS | node_effects.PATHS | gres_effects.PATHS
     assert set(_leaves(Config)) <= shown
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from components.config import Config, parse
 from components.config.values.slurm_options import ALLOWED, CHOICES, NOT, OWNED, REFUSED
-from components.slurm import slurm_conf
+from components.slurm import gres_conf, slurm_conf
 from tests.unit import golden_files
 from tests.unit.samples import GPU_SET, SMALL, changed, config_with
 
@@ -128,7 +128,7 @@ def test_a_slurm_node_set_never_has_the_name_of_a_node() -> None:
 
 def test_gpu_nodes_find_their_gpus_and_jobs_see_no_other() -> None:
     config = config_with("nodeSets", [GPU_SET])
-    assert slurm_conf.gres_conf(config) == "NodeName=h100-[0-9999] AutoDetect=nvidia\nAutoDetect=off\n"
+    assert gres_conf.text(config) == "NodeName=h100-[0-9999] AutoDetect=nvidia\nAutoDetect=off\n"
     assert "ConstrainDevices=yes\n" in slurm_conf.cgroup_conf(config)
     assert lines(config)["GresTypes"] == "gpu"
 
@@ -136,7 +136,7 @@ def test_gpu_nodes_find_their_gpus_and_jobs_see_no_other() -> None:
 def test_each_node_set_finds_its_gpus_in_its_own_way() -> None:
     named = {**GPU_SET, "name": "mi300", "gpus": {"type": "mi300", "perNode": 1, "devices": "/dev/dri/renderD128"}}
     config = config_with("nodeSets", [SMALL["nodeSets"][0], GPU_SET, named])
-    assert slurm_conf.gres_conf(config).splitlines() == [
+    assert gres_conf.text(config).splitlines() == [
         "NodeName=h100-[0-9999] AutoDetect=nvidia",
         "NodeName=mi300-[0-9999] AutoDetect=off Name=gpu Type=mi300 File=/dev/dri/renderD128",
         "AutoDetect=off",
@@ -144,10 +144,10 @@ def test_each_node_set_finds_its_gpus_in_its_own_way() -> None:
 
 
 def test_without_gpus_slurm_looks_for_none() -> None:
-    assert slurm_conf.gres_conf(parse(SMALL)) == "AutoDetect=off\n"
+    assert gres_conf.text(parse(SMALL)) == "AutoDetect=off\n"
     assert "ConstrainDevices" not in slurm_conf.cgroup_conf(parse(SMALL))
 
 
 def test_the_lines_of_gpus_hold_for_every_node_that_a_set_may_have() -> None:
     few, many = (config_with("nodeSets", [{**GPU_SET, "replicas": count}]) for count in (1, 10_000))
-    assert slurm_conf.gres_conf(few) == slurm_conf.gres_conf(many)
+    assert gres_conf.text(few) == gres_conf.text(many)

@@ -41,7 +41,7 @@ def test_the_project_file_names_every_key_inside_a_key() -> None:
 def test_the_gpu_example_is_complete() -> None:
     config = stack("gpu.example")
     gpu = next(each for each in config.node_sets if each.gpus)
-    assert (gpu.replicas, gpu.gres) == (8, "gpu:h100:8")
+    assert (gpu.replicas, gpu.node_gres) == (8, "gpu:h100:8")
     assert [partition.name for partition in config.partitions] == ["main", "gpu"]
     assert config.jail.storage.retain
     assert config.jail.storage.protect

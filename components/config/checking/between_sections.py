@@ -11,6 +11,7 @@ from typing import Final
 from components.config.accounting import AccountingMode
 from components.config.addons.mode import AddonMode
 from components.config.addons.network_operator import NEEDS_OPERATOR
+from components.config.checking.gres_rules import gres_of_all_sets
 from components.config.model import NotParsedError
 from components.config.nodes.health import HEALTH_SECONDS
 from components.config.nodes.node_sets import NodeSet
@@ -119,7 +120,7 @@ def _gpus(config: Config) -> Iterator[Violation]:
         return
     for index, node_set in enumerate(config.node_sets):
         gpus = getattr(node_set, "gpus", None)
-        if gpus is not None and "devices" not in gpus.given:
+        if gpus is not None and not gpus.given & {"devices", "multipleFiles"}:
             want = (
                 "gpuOperator.mode: install, or existing where the nodes offer GPUs already (it is off, so nothing "
                 f"brings them); or nodeSets[{index}].gpus.devices, the device files, where another device plugin does"
@@ -286,6 +287,7 @@ ON_CONFIG: Final = (
     _feature_discovery,
     _gpus_to_come,
     _gpus,
+    gres_of_all_sets,
     _locked_memory,
     _health_scripts,
     _login_submounts,

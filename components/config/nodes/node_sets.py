@@ -7,10 +7,12 @@ from typing import Annotated, Final
 
 from components.config.model import Model, setting
 from components.config.nodes.gpus import Gpus
+from components.config.nodes.gres import Gres, gres_of_node, gres_violations, kubernetes_resources
 from components.config.nodes.line_options import NodeOptionName, NodeOptionValue, line_violations
 from components.config.nodes.network import NodeNetwork
 from components.config.nodes.policy import Policy
 from components.config.nodes.reactions import Reactions
+from components.config.nodes.resources import NodeResources
 from components.config.nodes.submounts import Submount, memory_of, too_much_memory
 from components.config.pod_options import POD_OPTIONS, NodePodOptions
 from components.config.pods import Toleration
@@ -18,15 +20,10 @@ from components.config.rule import Violation, rule
 from components.config.values.images import ImmutableImage
 from components.config.values.object_names import Feature, LabelKey, LabelValue, SetName
 from components.config.values.quantities import (
-    Cpu,
     Duration,
-    Memory,
-    PageSize,
     WholeNumber,
     WindowStart,
-    cpu_millis,
     duration_seconds,
-    memory_bytes,
     memory_mib,
     nodes_or_percentage,
 )
@@ -38,63 +35,6 @@ GPU_WEIGHT = 1000
 
 
 LARGEST_SET: Final = 10_000
-
-
-class NodeResources(Model):
-    """Resources of each node of the set."""
-
-    cpu: WholeNumber = setting("CPUs that Slurm schedules on a node, and the pod's limit.", ge=1, le=65533)
-    memory: Memory = setting("Memory of the pod: for jobs and for what is reserved.", unit="Kubernetes quantity")
-    reserved_memory: Memory = setting(
-        "Part of memory that jobs don't get: slurmd, and up to 32Mi beside each job for its slurmstepd (cgroup v2).",
-        unit="Kubernetes quantity",
-        default="256Mi",
-    )
-    shared_memory: Memory | None = setting(
-        "Size of /dev/shm, through which MPI and NCCL pass data inside a node (NCCL: 1Gi or more). Default: "
-        "jail.tmpSize.",
-        unit="Kubernetes quantity",
-        default=None,
-    )
-    hugepages: dict[PageSize, Memory] = setting(
-        "Huge pages for jobs, by their size, such as 2Mi: 8Gi. They come beside memory, and Slurm does not divide them "
-        "among jobs.",
-        unit="Kubernetes quantity",
-        factory=dict,
-    )
-    processes: WholeNumber = setting(
-        "Processes and threads that all jobs of a node may have together, on cgroup v2; one job may have half of them. "
-        "Keep it below the kubelet's podPidsLimit, so that the pod's own programs start whatever jobs do.",
-        default=65_536,
-        ge=64,
-    )
-    cpu_request: Cpu | None = setting(
-        "CPU that Kubernetes keeps for the pod. Left out: cpu. Less shares a Kubernetes node's CPUs, for development.",
-        unit="Kubernetes CPU quantity",
-        default=None,
-    )
-
-    @property
-    def pod_memory_mib(self) -> int:
-        """Memory for jobs and submounts, in MiB."""
-        return (memory_bytes(self.memory) - memory_bytes(self.reserved_memory)) // 2**20
-
-    @rule
-    def _hugepages(self) -> Iterator[Violation]:
-        for size, amount in self.hugepages.items():
-            if memory_bytes(amount) % memory_bytes(size):
-                yield Violation("hugepages", size, want=f"a multiple of {size}")
-
-    @rule
-    def _memory(self) -> Iterator[Violation]:
-        if self.pod_memory_mib < 1:
-            want = f"more than resources.reservedMemory ({self.reserved_memory}): nothing would be left for jobs"
-            yield Violation("memory", want=want)
-
-    @property
-    def shares_cpus(self) -> bool:
-        """Return whether Kubernetes keeps fewer CPUs for the pod than Slurm schedules."""
-        return self.cpu_request is not None and cpu_millis(self.cpu_request) < self.cpu * 1000
 
 
 class JobsOfRemoved(StrEnum):
@@ -197,6 +137,7 @@ class NodeSet(Model):
     )
     resources: NodeResources = setting("CPUs and memory of each node.")
     gpus: Gpus | None = setting("GPUs of each node; left out: none.", default=None)
+    gres: list[Gres] = setting("Generic resources of each node besides GPUs.", factory=list)
     network: NodeNetwork = setting("Networks of each node besides the pod network.", factory=NodeNetwork)
     submounts: list[Submount] = setting(
         "Paths of the jail that are each node's own, or another volume's; all jobs of a node share them.", factory=list
@@ -257,8 +198,12 @@ class NodeSet(Model):
 
     @rule
     def _options(self) -> Iterator[Violation]:
-        gpus = self.gpus.per_node if self.gpus else 0
+        gpus = self.gpus.count if self.gpus else 0
         yield from line_violations(self.options, self.resources.cpu, self.job_memory_mib, gpus)
+
+    @rule
+    def _gres(self) -> Iterator[Violation]:
+        yield from gres_violations(self.gpus, self.gres)
 
     @rule
     def _features(self) -> Iterator[Violation]:
@@ -289,6 +234,16 @@ class NodeSet(Model):
         return self.weight or (GPU_WEIGHT if self.gpus else CPU_WEIGHT)
 
     @property
-    def gres(self) -> str | None:
-        """Slurm's Gres of a node, such as gpu:h100:8."""
-        return f"gpu:{self.gpus.type}:{self.gpus.per_node}" if self.gpus else None
+    def node_gres(self) -> str | None:
+        """Slurm's Gres of a node, such as gpu:h100:8,shard:64."""
+        return gres_of_node(self.gpus, self.gres)
+
+    @property
+    def device_resources(self) -> dict[str, int]:
+        """Kubernetes resources of GPUs and other devices of a pod: name → count."""
+        return kubernetes_resources(self.gpus, self.gres)
+
+    @property
+    def has_devices(self) -> bool:
+        """Return whether Slurm gives device files of a node to jobs."""
+        return self.gpus is not None or any(one.devices is not None for one in self.gres)

@@ -32,24 +32,45 @@ def meets(path: str, others: Iterable[str]) -> str | None:
     return next((other for other in sorted(others) if is_within(path, other) or is_within(other, path)), None)
 
 
-def device_count(files: str) -> int:
-    """Number of device files that a pattern such as `/dev/nvidia[0-3,7]` names; 1 without brackets.
+def device_files(files: str) -> list[str]:
+    """Device files that patterns such as `/dev/nvidia[0-3,7]` name, with commas between patterns.
 
     Raises:
         ValueError: The text is no such pattern, or a range runs backwards.
     """
-    match = _DEVICES.fullmatch(files)
+    return [file for pattern in re.split(r",(?=/)", files) for file in _expanded(pattern)]
+
+
+def _expanded(pattern: str) -> list[str]:
+    match = _DEVICES.fullmatch(pattern)
     if not match:
-        raise ValueError(files)
+        raise ValueError(pattern)
     if match["ranges"] is None:
-        return 1
+        return [pattern]
     numbers: set[int] = set()
     for part in match["ranges"].split(","):
         first, _, last = part.partition("-")
         numbers |= set(range(int(first), int(last or first) + 1))
         if int(last or first) < int(first):
-            raise ValueError(files)
-    return len(numbers)
+            raise ValueError(pattern)
+    return [f"{pattern.partition('[')[0]}{number}" for number in sorted(numbers)]
+
+
+def device_count(files: str) -> int:
+    """Number of device files that one pattern such as `/dev/nvidia[0-3,7]` names; 1 without brackets.
+
+    Raises:
+        ValueError: The text is no such pattern, or a range runs backwards.
+    """
+    return len(_expanded(files))
+
+
+def _several(files: str) -> int:
+    """Number of device files, if there are at least two: slurmd does not start with a MultipleFiles of one."""
+    count = len(device_files(files))
+    if count < 2:
+        raise ValueError(files)
+    return count
 
 
 def _path(value: str) -> str:
@@ -71,6 +92,10 @@ def _relative_path(value: str) -> str:
 
 
 DeviceFiles = Annotated[str, positive(device_count, "device files below /dev, such as /dev/nvidia[0-7]")]
+FilesOfOneDevice = Annotated[
+    str,
+    positive(_several, "two device files or more of one MIG device: /dev/nvidia0,/dev/nvidia-caps/nvidia-cap[21-22]"),
+]
 AbsolutePath = Annotated[str, AfterValidator(_path)]
 ExportedPath = Annotated[str, AfterValidator(_exported_path)]
 RelativePath = Annotated[str, AfterValidator(_relative_path)]

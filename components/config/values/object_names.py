@@ -42,7 +42,16 @@ AccountName = Annotated[
 QosName = Annotated[
     str, matching(r"[a-z0-9_][a-z0-9_.-]*", "a QOS as sacctmgr shows it, in lower case, such as normal")
 ]
-GresType = Annotated[str, matching(r"[a-z0-9][a-z0-9_]{0,62}", "a GPU type such as h100: lower-case letters, digits")]
+GresType = Annotated[
+    str, matching(r"[a-z0-9][a-z0-9_.]{0,62}", "a GPU type such as h100 or 1g.10gb: lower-case letters, digits")
+]
+GresName = Annotated[
+    str,
+    matching(
+        r"(?!(?:gpu|mps|shard)$)[a-z][a-z0-9_]{0,62}",
+        "a name such as fpga: lower-case letters and digits; gpus has gpu, mps and shard",
+    ),
+]
 LabelKey = Annotated[str, matching(_LABEL_KEY, "a Kubernetes label key such as example.com/pool")]
 ConditionType = Annotated[str, matching(_LABEL_KEY, "the type of a Kubernetes condition such as KernelDeadlock")]
 LabelValue = Annotated[

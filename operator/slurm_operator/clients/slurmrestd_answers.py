@@ -17,12 +17,12 @@ import msgspec
 from contract import reasons
 from slurm_operator.clients import hostlist
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
+from slurm_operator.gres import canonical
 from slurm_operator.state import EVERY_NODE, Facts, SlurmJob, SlurmNode
 from slurm_operator.state import Reservation as SlurmReservation
 
 _SLURMCTLD_AWAY = frozenset({*range(1800, 1806), 1900, *range(5003, 5006)})
 """No connection to slurmctld, or one that it did not answer on to the end (slurm_errno.h)."""
-_SOCKETS = re.compile(r"\([^)]*\)")
 _ADDED = re.compile(rf"( : ({'|'.join((reasons.NOT_RESPONDING, *reasons.REBOOTS))}))+$")
 """Endings that slurmctld adds to a node's reason for good: it was silent for SlurmdTimeout, or rebooted."""
 
@@ -269,11 +269,10 @@ def node(raw: msgspec.Raw) -> SlurmNode:
 
 @functools.lru_cache(1000)
 def _facts(cpus: int | None, memory_mib: int | None, gres: str, options: tuple[tuple[str, int], ...]) -> Facts | None:
-    """A record's size, the same object for all nodes of a kind; Slurm adds to Gres which sockets it found them at."""
+    """A record's size, the same object for all nodes of a kind."""
     if cpus is None or memory_mib is None:
         return None
-    gres = _SOCKETS.sub("", gres)
-    return Facts(cpus, memory_mib, "" if gres == "(null)" else gres, options)
+    return Facts(cpus, memory_mib, "" if gres == "(null)" else canonical(gres), options)
 
 
 def job(item: Job) -> SlurmJob:

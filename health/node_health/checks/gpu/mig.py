@@ -1,4 +1,4 @@
-"""Checks that GPUs are whole, as declared: a GPU in MIG mode gives a job nothing before it is divided."""
+"""Checks that GPUs are whole where no MIG devices are declared: a GPU in MIG mode gives a job nothing by itself."""
 
 from contract import reasons
 from node_health.check import Applies, Check, Machine
@@ -9,16 +9,16 @@ from node_health.verdict import Action, Finding, fails, passes, warns
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
     """FAIL in MIG mode, WARNING when a reset would change that."""
-    return nvml.each(snapshot, Fact.MIG, _one)
+    return nvml.each(snapshot, Fact.MIG, lambda gpu: _one(gpu, divided=machine.declared.mig))
 
 
-def _one(gpu: Gpu) -> Finding:
+def _one(gpu: Gpu, divided: bool) -> Finding:
     now, pending = gpu.read(Fact.MIG)
-    if now:
+    if now and not divided:
         return fails(f"{gpu} is in MIG mode, and Slurm gives out whole GPUs")
     if pending != now:
-        return warns(f"{gpu}: MIG mode begins with the next reset")
-    return passes("whole")
+        return warns(f"{gpu}: MIG mode {'ends' if now else 'begins'} with the next reset")
+    return passes("divided, as declared" if now else "whole")
 
 
 CHECK = Check(
@@ -26,7 +26,7 @@ CHECK = Check(
     nvml.look,
     judge,
     fails="a GPU is in MIG mode, and whole ones are declared",
-    warns="a GPU would be in MIG mode after its next reset",
+    warns="a GPU would be in another mode after its next reset",
     remedy="`nvidia-smi -mig 0` on the Kubernetes node, or the GPU operator's MIG strategy",
     action=Action.RESET_GPU,
     applies=Applies.GPUS,

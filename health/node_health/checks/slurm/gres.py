@@ -9,7 +9,7 @@ from node_health.verdict import Action, Finding, fails, passes
 CONF = f"/run/slurm/conf/{names.GRES_CONF}"
 """The configuration that the node has fetched."""
 NVIDIA = "/dev/nvidia"
-_FILE = re.compile(r"\bFile=(\S+)")
+_FILES = re.compile(r"\b(?:File|MultipleFiles)=(\S+)")
 _RANGE = re.compile(r"\[([\d,-]+)\]")
 
 
@@ -19,20 +19,26 @@ def look(machine: Machine) -> tuple[list[str], list[str]]:
     lines = [line for line in machine.text(CONF).splitlines() if line.startswith(f"NodeName={node_set}-[")]
     if not lines:
         raise CannotJudgeError(f"gres.conf has no line for nodes of the set {node_set}")
-    files = [file for line in lines if (match := _FILE.search(line)) for file in expand(match[1])]
-    # Without File= Slurm finds NVIDIA's GPUs by itself, whatever numbers the pod's files have.
-    found = [f"{NVIDIA}{file.name.removeprefix('nvidia')}" for file in machine.path("/dev").glob("nvidia[0-9]*")]
-    files = files or found + [f"{NVIDIA}*"] * (machine.declared.gpus - len(found))
+    files = [file for line in lines if (match := _FILES.search(line)) for file in expand(match[1])]
+    if not any("Name=gpu" in line for line in lines):
+        # Slurm finds NVIDIA's GPUs by itself, whatever numbers the pod's files have.
+        found = [f"{NVIDIA}{file.name.removeprefix('nvidia')}" for file in machine.path("/dev").glob("nvidia[0-9]*")]
+        files += found + [f"{NVIDIA}*"] * (machine.declared.gpus - len(found))
+    files = list(dict.fromkeys(files)) if machine.declared.mig else files
     return files, [file for file in files if not machine.path(file).exists()]
 
 
 def expand(named: str) -> list[str]:
-    """Returns the files that a value of File= names, such as /dev/nvidia[0-3,7]."""
-    if not (match := _RANGE.search(named)):
-        return [named]
+    """Returns the files that a value of File= or MultipleFiles= names, such as /dev/nvidia[0-3,7],/dev/x."""
+    return [file for pattern in re.split(r",(?=/)", named) for file in _expand(pattern)]
+
+
+def _expand(pattern: str) -> list[str]:
+    if not (match := _RANGE.search(pattern)):
+        return [pattern]
     ends = [part.partition("-") for part in match[1].split(",")]
     numbers = [number for first, _, last in ends for number in range(int(first), int(last or first) + 1)]
-    return [f"{named[: match.start()]}{number}{named[match.end() :]}" for number in numbers]
+    return [f"{pattern[: match.start()]}{number}{pattern[match.end() :]}" for number in numbers]
 
 
 def judge(files: tuple[list[str], list[str]], machine: Machine) -> Finding:

@@ -18,6 +18,9 @@ class Node:
     """SLURM_NODE: what this pod is to Slurm.
 
     Attributes:
+        gres: its generic resources as slurmd registers them, such as gpu:h100:8,shard:64.
+        gres_with_files: names of those besides GPUs that have device files.
+        divided_gpus: whole GPUs whose MIG devices are in gres; None: it has none.
         options: further keys of its line in slurm.conf.
         nccl: NCCL's variables for jobs of this node.
         pins_memory: whether jobs may lock as much memory as they have, for RDMA.
@@ -36,6 +39,8 @@ class Node:
     memory_mib: int = 0
     processes: int | None = None
     gres: str | None = None
+    gres_with_files: tuple[str, ...] = ()
+    divided_gpus: int | None = None
     weight: int = 1
     weight_bucket: int = 1
     options: tuple[tuple[str, int], ...] = ()
@@ -159,9 +164,13 @@ class User:
     sudo: bool = False
 
 
-def gpu_count(gres: str) -> int:
-    """Returns how many GPUs a node's Gres, such as gpu:h100:8, names."""
-    return int(gres.rpartition(":")[2])
+def gres_counts(gres: str) -> dict[str, int]:
+    """Returns how many of each name a node's Gres has: {"gpu": 8, "shard": 64} of gpu:h100:8,shard:64."""
+    counts: dict[str, int] = {}
+    for each in filter(None, gres.split(",")):
+        name, count = each.partition(":")[0], each.rpartition(":")[2]
+        counts[name] = counts.get(name, 0) + int(count)
+    return counts
 
 
 def ordinal(hostname: str) -> int:
@@ -180,6 +189,8 @@ def read_node(environment: Mapping[str, str] = os.environ) -> Node:
         memory_mib=int(value.get(NodeKey.MEMORY_MIB, 0)),
         processes=value.get(NodeKey.PROCESSES),
         gres=value.get(NodeKey.GRES),
+        gres_with_files=tuple(map(str, value.get(NodeKey.GRES_WITH_FILES, ()))),
+        divided_gpus=value.get(NodeKey.DIVIDED_GPUS),
         weight=int(value.get(NodeKey.WEIGHT, 1)),
         weight_bucket=int(value.get(NodeKey.WEIGHT_BUCKET, 1)),
         options=tuple(sorted((str(key), int(number)) for key, number in value.get(NodeKey.OPTIONS, {}).items())),

@@ -34,7 +34,7 @@ from slurm_node.pod.slurmd_port import HeldPort
 from slurm_node.pod.supervise import Daemon, run
 from slurm_node.pod.system import mount_table
 from slurm_node.roots import old_roots
-from slurm_node.slurm import configless_cache, configuration, container_leftovers, gpus, plugin_version
+from slurm_node.slurm import configless_cache, configuration, container_leftovers, gres, plugin_version
 from slurm_node.slurm.late_registration import LateRegistration
 
 AS_BOOTED = ("-b",)
@@ -71,7 +71,12 @@ def main() -> int:
     if node.gres:
         # slurmd -G prints and ends by itself, so it needs no -D.
         in_foreground = [word for word in command if word != "-D"]
-        gpus.wait(node.gres, lambda: gpus.ask_slurmd(in_foreground, environment), node_state.write)
+        gres.wait(
+            settings.gres_counts(node.gres),
+            frozenset({"gpu", *node.gres_with_files}),
+            lambda: gres.ask_slurmd(in_foreground, environment),
+            node_state.write,
+        )
     watch, drain = JailWatch(), OwnDrain(socket.gethostname())
     health = HealthWatch(unknown_drains=node.unknown_drains)
     notifier = JobNotifier()
@@ -148,11 +153,13 @@ def steps(proc: Path = Path("/proc")) -> int:
 
 def declared(node: settings.Node, jail: settings.Jail) -> node_health.node.Declared:
     """Returns the node's declaration, which health checks compare it with."""
+    gpus = settings.gres_counts(node.gres or "").get("gpu", 0)
     return node_health.node.Declared(
         cpus=node.cpus,
         shares_cpus=node.shares_cpus,
         memory_mib=node.memory_mib,
-        gpus=settings.gpu_count(node.gres) if node.gres else 0,
+        gpus=node.divided_gpus or gpus,
+        mig=node.divided_gpus is not None,
         rdma=node.rdma,
         least_free_percent=node.least_free_percent,
         submounts=tuple(submount.path for submount in jail.submounts),

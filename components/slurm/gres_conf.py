@@ -1,0 +1,62 @@
+"""gres.conf, and what slurm.conf says of generic resources."""
+
+from collections.abc import Iterator
+
+from components.config.nodes.gpus import GpuType
+from components.config.nodes.node_sets import LARGEST_SET, NodeSet
+from components.config.program import Config
+
+
+def names_of(config: Config) -> list[str]:
+    """Return the names in GresTypes.
+
+    gpu is there without GPUs too: slurmctld would take a GPU node that registers before it knows the name for one
+    without.
+    """
+    used = [name for node_set in config.node_sets for name, _ in _kinds(node_set)]
+    return list(dict.fromkeys(["gpu", *used]))
+
+
+def tracked(config: Config) -> list[str]:
+    """Return what accounting counts besides what it always does: each name, and each name with a type."""
+    kinds = [kind for node_set in config.node_sets for kind in _kinds(node_set)]
+    plain = dict.fromkeys(f"gres/{name}" for name, _ in kinds)
+    return [*plain, *dict.fromkeys(f"gres/{name}:{of_type}" for name, of_type in kinds if of_type)]
+
+
+def text(config: Config) -> str:
+    """Return gres.conf: nodes with NVIDIA's GPUs find them by themselves, others have them as configured.
+
+    Off everywhere else: left out, Slurm would try every maker's detection on each node. What has no device file has no
+    line: Slurm spreads shards and MPS evenly over a node's GPUs, and counts the rest (gres.conf(5)).
+    """
+    lines = [line for node_set in config.node_sets for line in _lines(node_set)]
+    return "\n".join([*lines, "AutoDetect=off"]) + "\n"
+
+
+def _kinds(node_set: NodeSet) -> list[tuple[str, str | None]]:
+    """Name and type of each generic resource of a node."""
+    gpus = node_set.gpus
+    kinds: list[tuple[str, str | None]] = [("gpu", kind.type) for kind in gpus.types] if gpus else []
+    kinds += [(name, None) for name in gpus.sharing] if gpus else []
+    return [*kinds, *((one.name, one.type) for one in node_set.gres)]
+
+
+def _lines(node_set: NodeSet) -> Iterator[str]:
+    # All names that nodes of the set could have, so that scaling changes no file.
+    nodes = f"NodeName={node_set.name}-[0-{LARGEST_SET - 1}]"
+    if node_set.gpus and not node_set.gpus.is_named:
+        yield f"{nodes} AutoDetect=nvidia"
+    elif node_set.gpus:
+        for kind in node_set.gpus.types:
+            yield from (f"{nodes} AutoDetect=off Name=gpu Type={kind.type} {files}" for files in _files(kind))
+    for one in node_set.gres:
+        if one.devices is not None:
+            of_type = f"Type={one.type} " if one.type else ""
+            yield f"{nodes} Name={one.name} {of_type}File={one.devices}"
+
+
+def _files(kind: GpuType) -> list[str]:
+    """What names the devices of one type: a line for all, or for each MIG device."""
+    several = [f"MultipleFiles={files}" for files in kind.multiple_files]
+    return several or [f"File={kind.devices}"]
