@@ -57,6 +57,6 @@ def _lines(node_set: NodeSet) -> Iterator[str]:
 
 
 def _files(kind: GpuType) -> list[str]:
-    """What names the devices of one type: a line for all, or for each MIG device."""
+    """Return the keys that name the devices of one type: one for all, or one for each MIG device."""
     several = [f"MultipleFiles={files}" for files in kind.multiple_files]
     return several or [f"File={kind.devices}"]

@@ -26,13 +26,13 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def new_cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> NewCluster:
-    """Starts slurmctld and a worker on a root of that name; the end of the `with` ends them."""
+    """Starts slurmctld and a worker on a root of that name; the end of the `with` ends them. `first`: as of `start`."""
 
     @contextmanager
-    def started(root: str = "bookworm", **options: Any) -> Iterator[SmallCluster]:
+    def started(root: str = "bookworm", first: str = "", **options: Any) -> Iterator[SmallCluster]:
         folder = tmp_path_factory.mktemp("cluster")
         with SmallCluster(image, roots.make(root, folder / "root"), folder, **options) as cluster:
-            cluster.start()
+            cluster.start(first)
             yield cluster
 
     return started

@@ -22,6 +22,8 @@ from typing import Self
 from components.config import parse
 from components.pods.pod_security import LOGIN_CAPABILITIES, WORKER_CAPABILITIES
 from components.slurm import site_scripts, slurm_conf
+from components.slurm.node_set import node_variable
+from contract.pod_variables import NodeKey
 from tests.image.networks import ADDRESS, Networks
 from tests.unit.samples import SMALL, changed
 
@@ -29,6 +31,7 @@ REVISION = "r1"
 CONTROLLER, WORKER, LOGIN, DIRECTORY = "slurm-controller-0", "cpu-0", "slurm-login-0", "slurm-directory"
 SECOND, SECOND_ADDRESS = "cpu-1", "10.77.0.2"
 ALICE = 1000
+_DEVICES = (NodeKey.GRES, NodeKey.GRES_WITH_FILES, NodeKey.DIVIDED_GPUS)
 ENTRY = "/usr/bin/tini -s -- /usr/bin/python3 -m slurm_node"
 KUBERNETES_CAPABILITIES = {
     role: "".join(f",+{name.lower()}" for name in capabilities)
@@ -164,6 +167,7 @@ class SmallCluster:
         raw = changed("nodeSets.0", self._node_set, raw)
         (self._folder / "config").mkdir()
         config = parse(raw)
+        self._declared = node_variable(config, config.node_sets[0])
         for name, text in slurm_conf.files(config).items():
             (self._folder / "config" / name).write_text(text)
         for place, kinds in site_scripts.PLACES.items():
@@ -284,8 +288,7 @@ class SmallCluster:
         }
         if processes := self._node_set["resources"].get("processes"):
             node["processes"] = processes
-        if gpus := self._node_set.get("gpus"):
-            node["gres"] = f"gpu:{gpus['type']}:{gpus['perNode']}"
+        node |= {key: value for key, value in self._declared.items() if key in _DEVICES}
         jail = json.dumps({**self._jail, "revision": revision})
         self._start(name, "worker", first=first, SLURM_NODE=json.dumps(node), SLURM_JAIL=jail)
 

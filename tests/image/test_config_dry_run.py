@@ -13,6 +13,7 @@ import pytest
 from components.config import parse
 from components.slurm import slurm_conf
 from tests.image import slurm_files
+from tests.unit.gres_effects import FPGA, MIG
 from tests.unit.samples import GPU_SET, SMALL, changed
 
 ROOM = """
@@ -63,9 +64,19 @@ REFUSED: list[tuple[dict[str, str], dict[str, str], str]] = [
 ]
 
 
+NAMED = {"type": "mi300", "perNode": 2, "devices": "/dev/dri/renderD[128-129]"}
+SETS = [
+    *({**SMALL["nodeSets"][0], "name": f"cpu{number}", **kind} for number, kind in enumerate((
+        {}, {"gpus": MIG}, {"gpus": {**NAMED, "shards": 8}}, {"gres": [FPGA, {"name": "bandwidth", "perNode": 9}]},
+    ))),
+    {**GPU_SET, "gpus": {"type": "h100", "perNode": 4, "mps": 800, "more": [{"type": "l40s", "perNode": 4}]}},
+]  # fmt: skip
+"""Nodes with each kind of generic resources."""
+
+
 def files(given: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
     slurm = {"files": dict(given), "options": dict(options)}
-    raw = changed("slurm", slurm, changed("nodeSets", [*SMALL["nodeSets"], GPU_SET]))
+    raw = changed("slurm", slurm, changed("nodeSets", SETS))
     return slurm_conf.files(parse(raw))
 
 

@@ -20,7 +20,7 @@ FPGA: Final = {"name": "fpga", "type": "u280", "perNode": 2, "devices": "/dev/fp
 
 
 def gres(config: Config) -> Any:
-    """What slurmd of the workers registers."""
+    """Resources that slurmd of the workers registers."""
     return variable(config, "StatefulSet", "cpu", "SLURM_NODE")["gres"]
 
 

@@ -13,7 +13,7 @@ from components.config.values.quantities import WholeNumber
 NO_RUNTIME_CLASS: Final = "none"
 NVIDIA_PREFIX: Final = "nvidia.com/"
 MIG_PREFIX: Final = "nvidia.com/mig-"
-"""What the device plugin's strategy `mixed` names MIG devices by."""
+"""Prefix of MIG devices' resources, where the device plugin has the strategy `mixed`."""
 
 
 class GpuType(Model):
@@ -145,7 +145,7 @@ class Gpus(GpuType):
 
     @property
     def sharing(self) -> dict[str, int]:
-        """What jobs share GPUs by: name of Slurm's resource → count; empty where they don't."""
+        """Return the shares of GPUs: name of Slurm's resource → count; empty where jobs share none."""
         return {name: count for name, count in (("shard", self.shards), ("mps", self.mps)) if count is not None}
 
     @property

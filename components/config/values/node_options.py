@@ -11,7 +11,7 @@ TYPED: Final = {
     "NodeName": "name",
     "CPUs": "resources.cpu",
     "RealMemory": "resources.memory",
-    "Gres": "gpus",
+    "Gres": "gres",
     "Feature": "features",
     "Features": "features",
     "Weight": "weight",

@@ -55,7 +55,7 @@ TAKEN: Final[Mapping[str, Taken]] = {
 OURS: Final[Mapping[str, str]] = {
     "slurm.conf": "slurm.options, partitions and nodeSets say what is in it",
     "cgroup.conf": "slurm.cgroupPlugin and slurm.constrainCores say what is in it",
-    "gres.conf": "nodeSets[].gpus says what is in it",
+    "gres.conf": "nodeSets[].gpus and gres say what is in it",
     "plugstack.conf": "slurm.spankPlugins says what is in it; another one would run jobs outside the jail",
     "oci.conf": "it has the program that starts a step's container in the jail",
     "namespace.yaml": "the jail's plugin makes the namespaces of jobs",

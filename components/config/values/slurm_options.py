@@ -56,7 +56,7 @@ _OWNED_FOR: Final = {
         "SelectTypeParameters",
         "ProctrackType",
     ),
-    "it comes from nodeSets[].gpus": ("GresTypes",),
+    "it comes from nodeSets[].gpus and gres": ("GresTypes",),
     "it comes from accounting": (
         "AccountingStorageType",
         "AccountingStorageHost",

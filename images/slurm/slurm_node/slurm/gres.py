@@ -79,7 +79,7 @@ def wait(
 
 
 def _lacking(wanted: Mapping[str, int], found: Mapping[str, int]) -> str:
-    """What is missing, as `3 of 4 GPUs, 0 of 2 fpga`; empty when all is there."""
+    """Returns what is missing, as `3 of 4 GPUs, 0 of 2 fpga`; empty when all is there."""
     fewer = {name: found.get(name, 0) for name, count in wanted.items() if found.get(name, 0) < count}
     words = {"gpu": "GPUs"}
     return ", ".join(f"{count} of {wanted[name]} {words.get(name, name)}" for name, count in fewer.items())
