@@ -9,7 +9,7 @@ from components.config.addons.monitoring import MonitoringMode
 from components.config.nodes.health import HEALTH_SECONDS, PROLOG_SECONDS
 from components.config.program import Config
 from components.config.slurm import CgroupPlugin
-from components.config.values import slurm_files
+from components.config.values import select_parameters, slurm_files
 from components.config.values.slurm_options import LIST_KEYS
 from components.slurm import gres_conf, site_scripts
 from components.slurm.partition_line import partition_line, slurm_node_set
@@ -69,7 +69,7 @@ def _settings(config: Config) -> dict[str, str]:
         # For so long Slurm waits for a node that it has rebooted; its pod, and a large jail, take a while.
         "ResumeTimeout": "600",
         "SelectType": "select/cons_tres",
-        "SelectTypeParameters": "CR_Core_Memory",
+        "SelectTypeParameters": select_parameters.CONSUMED[0],
         "ProctrackType": "proctrack/cgroup" if limits else "proctrack/linuxproc",
         "TaskPlugin": "task/cgroup" if limits else "task/none",
         "JobAcctGatherType": "jobacct_gather/linux",
@@ -145,7 +145,9 @@ def _with_options(settings: Mapping[str, str], options: Mapping[str, str]) -> di
     """Return the settings, replaced by a user's options. Items of lists are added."""
     merged = dict(settings)
     for key, value in options.items():
-        if key.lower() in LIST_KEYS and key in merged:
+        if key == "SelectTypeParameters":
+            merged[key] = select_parameters.merged(value)
+        elif key.lower() in LIST_KEYS and key in merged:
             # task/none is the absence of plugins, so it can't stand beside one.
             items = [item for item in merged[key].split(",") if item != "task/none"]
             merged[key] = ",".join(dict.fromkeys([*items, *value.split(",")]))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from components.config import parse
+from components.config.values.select_parameters import MORE
 from components.slurm import slurm_conf
 from tests.image import slurm_files
 from tests.unit.gres_effects import FPGA, MIG
@@ -47,6 +48,14 @@ TAKEN: list[tuple[dict[str, str], dict[str, str]]] = [
     ({"topology.conf": "SwitchName=rack1 Nodes=cpu-[0-3]\n"}, BY_FILE),
     ({"acct_gather.conf": "SysfsInterfaces=eth0\n"}, SYSFS),
     ({"mpi.conf": "PMIxDebug=1\n"}, {}),
+    *(
+        ({}, {"SelectTypeParameters": ",".join([consumed, *MORE])})
+        for consumed in ("CR_Core_Memory", "CR_Socket_Memory")
+    ),
+    (
+        {},
+        {"SelectTypeParameters": ",".join(["CR_CPU_Memory", *(word for word in MORE if "TASK_PER_CORE" not in word)])},
+    ),
 ]
 REFUSED: list[tuple[dict[str, str], dict[str, str], str]] = [
     ({"job_submit.lua": "function slurm_job_submit(\n"}, {}, "job_submit.lua:2: <name> or '...' expected near '<eof>'"),
@@ -114,7 +123,9 @@ def said(image: Path) -> dict[str, dict[str, Any]]:
     return verdicts
 
 
-@pytest.mark.parametrize("case", range(len(TAKEN)), ids=[" ".join(given) or "none" for given, _ in TAKEN])
+@pytest.mark.parametrize(
+    "case", range(len(TAKEN)), ids=[" ".join([*given, *options.values()]) or "none" for given, options in TAKEN]
+)
 def test_files_that_slurm_can_use_are_taken_without_complaint(said: dict[str, Any], case: int) -> None:
     assert said[str(case)] == {"accepted": True, "words": ""}
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator
 
+from components.config.values import select_parameters
 from components.config.values.validation import wrong
 from contract.slurm_options import WORKER_START
 
@@ -53,7 +54,6 @@ _OWNED_FOR: Final = {
     ),
     "memory limits of jobs depend on it; see slurm.cgroupPlugin": (
         "SelectType",
-        "SelectTypeParameters",
         "ProctrackType",
     ),
     "it comes from nodeSets[].gpus and gres": ("GresTypes",),
@@ -194,6 +194,8 @@ def slurms_name(name: str) -> str:
 def refusal(name: str, value: str) -> str:
     """Sentence about the values that a key accepts; empty if this value is allowed."""
     key, words = name.lower(), value.lower().split(",")
+    if key == "selecttypeparameters":
+        return select_parameters.refusal(value)
     reasons = [f"{name} without {word}: {reason}" for word, reason in NOT.get(key, {}).items() if word in words]
     if key in CHOICES and not CHOICES[key].issuperset(words):
         reasons.append(f"{' or '.join(sorted(CHOICES[key]))}: others need programs or files that pods do not have")

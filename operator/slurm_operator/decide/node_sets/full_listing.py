@@ -11,7 +11,7 @@ listing. In src/slurmctld and src/plugins/select/cons_tres of tag slurm-26-05-3-
 * Suspended by `scontrol suspend`: the node reads IDLE without CPUs, since job_res_rm_job with JOB_RES_ACTION_RESUME
   takes the cores. Memory and GRES stay the job's, across slurmctld's restarts too (select_p_reconfigure), and so does
   alloc_memory. With memory as a consumable resource each job has some on each of its nodes (_job_test,
-  memory_allocated): what it asked for, or the whole node's. This program owns SelectTypeParameters (CR_Core_Memory),
+  memory_allocated): what it asked for, or the whole node's. SelectTypeParameters has it (CR_Core_Memory, for one),
   and slurmctld is asked in each pass whether it runs with that.
 * Array tasks and the components of a heterogeneous job each have a job record and resources of their own. A requeued
   job is completing first, then pending without nodes.

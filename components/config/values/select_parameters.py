@@ -1,0 +1,43 @@
+"""SelectTypeParameters of slurm.conf: one of three kinds of CPUs that jobs take, and further words."""
+
+from typing import Final
+
+CONSUMED: Final = ("CR_Core_Memory", "CR_CPU_Memory", "CR_Socket_Memory")
+"""What jobs take of a node, and none else has it: cores, CPUs or sockets. The first one is this program's default."""
+MORE: Final = (
+    "CR_CORE_DEFAULT_DIST_BLOCK",
+    "CR_LLN",
+    "CR_NO_DIST_TOPO_BLOCK",
+    "CR_ONE_TASK_PER_CORE",
+    "CR_Pack_Nodes",
+    "ENFORCE_BINDING_GRES",
+    "LL_SHARED_GRES",
+    "MULTIPLE_SHARING_GRES_PJ",
+    "ONE_TASK_PER_SHARING_GRES",
+)
+"""Further words, of which any may be added."""
+_OF_CPUS: Final = ("CR_Core", "CR_CPU", "CR_Socket")
+
+
+def refusal(value: str) -> str:
+    """Return why Slurm, or limits of memory, would not take a value; empty if they do."""
+    words = [word.lower() for word in value.split(",")]
+    consumed = [word for word in CONSUMED if word.lower() in words]
+    known = {word.lower() for word in (*CONSUMED, *MORE)}
+    if bare := [word for word in (*_OF_CPUS, "CR_Memory") if word.lower() in words]:
+        want = bare[0] if bare[0] in _OF_CPUS else "CR_Core"
+        return f"{want}_Memory in place of {bare[0]}: jobs take CPUs, and memory, which their limits depend on"
+    if unknown := [word for word in value.split(",") if word.lower() not in known]:
+        return f"words of slurm.conf(5), {', '.join((*CONSUMED, *MORE))}; {unknown[0]} is none"
+    if len(consumed) > 1:
+        return f"one of {', '.join(consumed)}"
+    if "CR_CPU_Memory" in consumed and "cr_one_task_per_core" in words:
+        return "no CR_ONE_TASK_PER_CORE beside CR_CPU_Memory: Slurm takes one of the two"
+    return ""
+
+
+def merged(value: str) -> str:
+    """Return a user's words, after this program's default where he does not say what jobs take."""
+    words = value.split(",")
+    consumed = any(word.lower() == each.lower() for word in words for each in CONSUMED)
+    return ",".join([*([] if consumed else CONSUMED[:1]), *words])
