@@ -24,6 +24,7 @@ class Check(StrEnum):
     CPU_GOVERNOR = "cpu governor"
     CPU_THROTTLING = "cpu throttling"
     CPU_STEAL = "cpu steal"
+    CPU_PINNING = "cpu pinning"
     MACHINE_CHECKS = "machine checks"
     HUNG_TASKS = "hung tasks"
     LEFT_PROCESSES = "left processes"

@@ -22,6 +22,7 @@ MODULES: Mapping[Applies, tuple[str, ...]] = {
         "cpu.governor",
         "cpu.throttling",
         "cpu.steal",
+        "cpu.pinning",
         "kernel.kernel_log",
         "kernel.user_namespaces",
         "kernel.machine_checks",

@@ -90,6 +90,8 @@ def healthy() -> dict[str, str]:
         "/run/jail/dev/shm/x": "",
         "/var/spool/slurmd/x": "",
         "/run/slurm/conf/gres.conf": "NodeName=h100-[0-9999] AutoDetect=nvidia\nAutoDetect=off\n",
+        "/run/slurm/conf/slurm.conf": "TaskPlugin=task/cgroup\n",
+        "/run/slurm/conf/cgroup.conf": "CgroupPlugin=cgroup/v2\nConstrainCores=yes\n",
         "/etc/hostname": "h100-3\n",
         **{f"/dev/nvidia{index}": "" for index in range(GPUS)},
         "/dev/nvidiactl": "",
