@@ -57,6 +57,7 @@ def _lines(node_set: NodeSet) -> Iterator[str]:
 
 
 def _files(kind: GpuType) -> list[str]:
-    """Return the keys that name the devices of one type: one for all, or one for each MIG device."""
+    """Return the keys that name the devices of one type: one for all, or some for each MIG device or group."""
     several = [f"MultipleFiles={files}" for files in kind.multiple_files]
-    return several or [f"File={kind.devices}"]
+    beside = [f"File={files} Cores={cores}" for files, cores in kind.cores.items()]
+    return several or beside or [f"File={kind.devices}"]

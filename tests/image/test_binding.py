@@ -14,7 +14,14 @@ pytestmark = pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="binds tasks t
 
 NODE_SET = {
     **SMALL["nodeSets"][0],
-    "gpus": {"type": "h100", "perNode": 2, "devices": "/dev/nvidia[0-1]", "runtimeClass": "none"},
+    "gpus": {
+        "type": "h100",
+        "perNode": 2,
+        "devices": "/dev/nvidia[0-1]",
+        "runtimeClass": "none",
+        "cores": {"/dev/nvidia0": "1", "/dev/nvidia1": "0"},
+    },
+    "resources": {"cpu": os.cpu_count(), "memory": "1Gi"},
 }
 GPUS = "for number in 0 1; do mknod /dev/nvidia$number c 1 3; done; "
 """Null devices, in the place of GPUs."""
@@ -54,10 +61,18 @@ def test_a_task_runs_on_the_cpus_that_it_binds_to(cluster: SmallCluster, options
     ("options", "seen"),
     [
         ("--gpus=2", ["0,1", "0,1"]),
-        ("--gpus=2 --gpu-bind=single:1", ["0", "1"]),
-        ("--gpus=2 --gpu-bind=map_gpu:1,0", ["1", "0"]),
-        ("--gpus-per-task=1", ["0", "1"]),
+        ("--gpus=2 --gpu-bind=single:1", ["1", "0"]),
+        ("--gpus=2 --gpu-bind=map_gpu:0,1", ["0", "1"]),
+        ("--gpus-per-task=1", ["1", "0"]),
     ],
 )
 def test_a_task_sees_the_gpus_that_it_binds_to(cluster: SmallCluster, options: str, seen: list[str]) -> None:
+    """The first task runs on core 0, and GPU 1 is beside that."""
     assert tasks(cluster, f"-n2 {options}", "echo $CUDA_VISIBLE_DEVICES") == seen
+
+
+@pytest.mark.parametrize("options", ["--gpus=1", "--gres=gpu:h100:1 --gres-flags=enforce-binding"])
+def test_a_job_runs_on_the_cores_beside_its_gpu(cluster: SmallCluster, options: str) -> None:
+    """By itself Slurm would give core 0, mask 1, to a job with GPU 0."""
+    (seen,) = tasks(cluster, f"-n1 {options}", "echo $SLURM_STEP_GPUS $(taskset -p $$ | sed s/.*:.//)")
+    assert seen in ("0 2", "1 1")

@@ -62,6 +62,19 @@ EFFECTS: Final[list[Effect]] = [
             "AutoDetect=off",
         ],
     ),
+    (
+        "nodeSets.0.gpus",
+        {
+            "type": "h100", "perNode": 2, "devices": "/dev/nvidia[0-1]",
+            "cores": {"/dev/nvidia0": "0", "/dev/nvidia1": "0"},
+        },
+        lines,
+        [
+            f"{_NODES} AutoDetect=off Name=gpu Type=h100 File=/dev/nvidia0 Cores=0",
+            f"{_NODES} AutoDetect=off Name=gpu Type=h100 File=/dev/nvidia1 Cores=0",
+            "AutoDetect=off",
+        ],
+    ),
     ("nodeSets.0.gres", [FPGA, {"name": "bandwidth", "perNode": 4096}], gres, "fpga:u280:2,bandwidth:4096"),
     (
         "nodeSets.0.gres",
@@ -73,8 +86,9 @@ EFFECTS: Final[list[Effect]] = [
 ]  # fmt: skip
 
 PATHS: Final = {
-    *(f"nodeSets.gpus.more.{key}" for key in ("type", "perNode", "resource", "devices", "multipleFiles")),
+    *(f"nodeSets.gpus.more.{key}" for key in ("type", "perNode", "resource", "devices", "multipleFiles", "cores")),
     *(f"nodeSets.gres.{key}" for key in ("name", "type", "perNode", "devices", "resource")),
     "nodeSets.gpus.multipleFiles",
+    "nodeSets.gpus.cores",
 }
 """Fields of the rows that the effects above set together."""

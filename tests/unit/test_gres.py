@@ -134,6 +134,32 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
+LAYOUT = {"resources": {"cpu": 8, "memory": "1Gi"}, "options": {"Sockets": 2, "CoresPerSocket": 4}}
+BESIDE: list[tuple[dict[str, str], str]] = [
+    ({"/dev/nvidia[0-1]": "0-2"}, "cores./dev/nvidia[0-1]: got '0-2'; want all cores of a socket, which has 4, or of"),
+    ({"/dev/nvidia[0-1]": "4-8"}, "cores./dev/nvidia[0-1]: got '4-8'; want cores of the node: 0-7"),
+    ({"/dev/nvidia[0-1]": "7-4"}, "cores./dev/nvidia[0-1]: got '7-4'; want cores such as 0-15 or 0-7,16-23"),
+    ({"/dev/nvidia0": "0-3"}, "want the files of devices (/dev/nvidia[0-1]), each once and in their order"),
+    ({"/dev/nvidia1": "0-3", "/dev/nvidia0": "4-7"}, "want the files of devices (/dev/nvidia[0-1]), each once and in"),
+    ({"nvidia0": "0-3"}, "want device files below /dev, such as /dev/nvidia[0-7]"),
+]
+
+
+@pytest.mark.parametrize(("cores", "expected"), BESIDE)
+def test_cores_beside_gpus_are_those_of_whole_sockets(cores: dict[str, str], expected: str) -> None:
+    raw = changed("nodeSets.0", {**SET, **LAYOUT, "gpus": {**NAMED, "cores": cores}})
+    with pytest.raises(ConfigurationError) as refused:
+        parse(raw)
+    assert expected in str(refused.value)
+    good = {"/dev/nvidia0": "0-3", "/dev/nvidia1": "0-3,4-7"}
+    assert parse(changed("nodeSets.0.gpus.cores", good, raw))
+
+
+def test_cores_of_gpus_that_slurm_finds_are_found_with_them() -> None:
+    with pytest.raises(ConfigurationError, match="want nothing, or devices beside it: Slurm finds the cores with the"):
+        config_with(gpus={"type": "h100", "perNode": 1, "cores": {"/dev/nvidia0": "0"}})
+
+
 @pytest.mark.parametrize(("given", "expected"), BAD, ids=[words[0][:60] for _, words in BAD])
 def test_what_slurm_would_not_take_is_refused_with_its_path(given: dict[str, Any], expected: list[str]) -> None:
     with pytest.raises(ConfigurationError) as refused:

@@ -6,7 +6,7 @@ from typing import Final
 
 from components.config.model import Model, setting
 from components.config.rule import Violation, rule
-from components.config.values.files import DeviceFiles, FilesOfOneDevice, device_count, device_files
+from components.config.values.files import CoreList, DeviceFiles, FilesOfOneDevice, device_count, device_files
 from components.config.values.object_names import GresType, LabelKey, ObjectName
 from components.config.values.quantities import WholeNumber
 
@@ -35,6 +35,21 @@ class GpuType(Model):
         "/dev/nvidia0,/dev/nvidia-caps/nvidia-cap[21-22]. The whole GPU's file comes first.",
         factory=list,
     )
+
+    cores: dict[DeviceFiles, CoreList] = setting(
+        "Cores of the sockets beside the GPUs of devices, by Slurm's numbers: {/dev/nvidia[0-3]: 0-31}. Slurm prefers "
+        "them for a job with these GPUs. Left out: as AutoDetect finds them; none with devices.",
+        factory=dict,
+    )
+
+    @rule
+    def _cores(self) -> Iterator[Violation]:
+        if self.cores and self.devices is None:
+            yield Violation("cores", want="nothing, or devices beside it: Slurm finds the cores with the GPUs")
+        elif self.cores and self.devices is not None:
+            named = [file for files in self.cores for file in device_files(files)]
+            if named != device_files(self.devices):
+                yield Violation("cores", want=f"the files of devices ({self.devices}), each once and in their order")
 
     @rule
     def _files(self) -> Iterator[Violation]:

@@ -1,11 +1,14 @@
 """Options of a node set: further keys of its nodes' lines, and what they must not contradict."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
+from components.config.nodes.gpus import Gpus
 from components.config.rule import Violation
+from components.config.values.files import core_numbers
 from components.config.values.node_options import KEYS
 from components.config.values.quantities import WholeNumber
 
@@ -39,6 +42,28 @@ def line_violations(options: Mapping[str, int], cpus: int, memory_mib: int, gpus
         yield Violation("options", "RestrictedCoresPerGPU", want="nothing, or gpus beside it")
     elif restricted * gpus > cores:
         yield Violation("options", "RestrictedCoresPerGPU", want=f"at most the cores for each GPU ({cores // gpus})")
+
+
+def socket_violations(options: Mapping[str, int], cpus: int, gpus: Gpus) -> Iterator[Violation]:
+    """Yield cores of GPUs that are no whole sockets: slurmctld would not take the node.
+
+    Args:
+        options: The options of its line.
+        cpus: CPUs of a node.
+        gpus: Its GPUs.
+    """
+    cores = _cores(options, cpus)
+    if cores is None:
+        return
+    of_a_socket = cores // options["Sockets"] if "Sockets" in options else options.get("CoresPerSocket", 1)
+    for index, kind in enumerate(gpus.types):
+        at = ("gpus", *(("more", index - 1) if index else ()), "cores")
+        for files, listed in kind.cores.items():
+            numbers = core_numbers(listed)
+            if numbers[-1] >= cores:
+                yield Violation(*at, files, want=f"cores of the node: 0-{cores - 1}")
+            elif any(count != of_a_socket for count in Counter(core // of_a_socket for core in numbers).values()):
+                yield Violation(*at, files, want=f"all cores of a socket, which has {of_a_socket}, or of several")
 
 
 def _cores(options: Mapping[str, int], cpus: int) -> int | None:

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from components.config.model import Model, setting
 from components.config.nodes.gpus import Gpus
 from components.config.nodes.gres import Gres, gres_of_node, gres_violations, kubernetes_resources
-from components.config.nodes.line_options import NodeOptionName, NodeOptionValue, line_violations
+from components.config.nodes.line_options import NodeOptionName, NodeOptionValue, line_violations, socket_violations
 from components.config.nodes.network import NodeNetwork
 from components.config.nodes.policy import Policy
 from components.config.nodes.reactions import Reactions
@@ -200,6 +200,11 @@ class NodeSet(Model):
     def _options(self) -> Iterator[Violation]:
         gpus = self.gpus.count if self.gpus else 0
         yield from line_violations(self.options, self.resources.cpu, self.job_memory_mib, gpus)
+
+    @rule
+    def _cores(self) -> Iterator[Violation]:
+        if self.gpus is not None:
+            yield from socket_violations(self.options, self.resources.cpu, self.gpus)
 
     @rule
     def _gres(self) -> Iterator[Violation]:

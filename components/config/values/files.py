@@ -65,6 +65,21 @@ def device_count(files: str) -> int:
     return len(_expanded(files))
 
 
+def core_numbers(cores: str) -> list[int]:
+    """Cores of a node, by Slurm's numbers from 0, that a list such as `0-15,32` names.
+
+    Raises:
+        ValueError: The text is no such list, or a range runs backwards.
+    """
+    numbers: set[int] = set()
+    for part in cores.split(","):
+        match = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", part)
+        if not match or int(match[2] or match[1]) < int(match[1]):
+            raise ValueError(cores)
+        numbers |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return sorted(numbers)
+
+
 def _several(files: str) -> int:
     """Number of device files, if there are at least two: slurmd does not start with a MultipleFiles of one."""
     count = len(device_files(files))
@@ -92,6 +107,7 @@ def _relative_path(value: str) -> str:
 
 
 DeviceFiles = Annotated[str, positive(device_count, "device files below /dev, such as /dev/nvidia[0-7]")]
+CoreList = Annotated[str, positive(lambda cores: len(core_numbers(cores)), "cores such as 0-15 or 0-7,16-23")]
 FilesOfOneDevice = Annotated[
     str,
     positive(_several, "two device files or more of one MIG device: /dev/nvidia0,/dev/nvidia-caps/nvidia-cap[21-22]"),
