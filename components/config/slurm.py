@@ -99,8 +99,8 @@ class Slurm(Model):
         "What enforces memory limits of jobs; disabled runs jobs without limits.", default=CgroupPlugin.AUTODETECT
     )
     constrain_cores: bool = setting(
-        "Whether a job's processes keep to its cores. Only for worker pods that own their CPUs: by Kubernetes' static "
-        "CPU manager, or as the only pod of a Kubernetes node. Jobs of other pods would all share the first cores.",
+        "Whether a job's processes keep to its cores. Only for a worker with all CPUs of its Kubernetes node: Slurm "
+        "gives out the machine's first ones. The health check `cpu pinning` tells where these are not the pod's own.",
         default=False,
     )
     mpi_plugins: list[MpiPlugin] = setting(

@@ -35,7 +35,7 @@ def cluster(new_cluster: NewCluster) -> Iterator[SmallCluster]:
 
 
 def tasks(cluster: SmallCluster, options: str, script: str) -> list[str]:
-    """What each task of a step prints, by its rank."""
+    """Output of each task of a step, by its rank."""
     done = cluster.jail(f"srun --mem=100 --label {options} sh -c '{script}'", user=ALICE)
     assert done.returncode == 0, done.stderr
     return [line.partition(": ")[2] for line in sorted(done.stdout.splitlines())]

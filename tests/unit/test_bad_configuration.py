@@ -354,6 +354,11 @@ BAD: list[tuple[str, Any, str]] = [
         {"LaunchParameters": "mem_sort,ULIMIT_PAM_ADOPT"},
         "want LaunchParameters without ulimit_pam_adopt",
     ),
+    (
+        "slurm.options",
+        {"TaskPluginParam": "SlurmdSpecOverride"},
+        "want TaskPluginParam without slurmdspecoverride: slurmd",
+    ),
     ("slurm.options", {"PrologFlags": "X11"}, "want PrologFlags without x11: slurmstepd would run the users' xauth"),
     ("slurm.options", {"PrologFlags": "Alloc,RunInJob"}, "want PrologFlags without runinjob"),
     ("slurm.options", {"SlurmctldParameters": "allow_user_triggers"}, "slurmctld would run users' programs"),

@@ -65,6 +65,7 @@ def test_every_key_that_we_write_is_ours_or_may_be_set() -> None:
         "GroupUpdateTime",
         "JobAcctGatherType",
         "PropagateResourceLimitsExcept",
+        "SelectTypeParameters",
         "PrologTimeout",
         "PrologFlags",
         "SchedulerParameters",

@@ -3,7 +3,7 @@
 from typing import Final
 
 CONSUMED: Final = ("CR_Core_Memory", "CR_CPU_Memory", "CR_Socket_Memory")
-"""What jobs take of a node, and none else has it: cores, CPUs or sockets. The first one is this program's default."""
+"""Words that say what jobs take of a node: cores, CPUs or sockets. The first one is this program's default."""
 MORE: Final = (
     "CR_CORE_DEFAULT_DIST_BLOCK",
     "CR_LLN",

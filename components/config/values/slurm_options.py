@@ -150,6 +150,10 @@ _NOT: Final = {
         "allow_user_triggers": "slurmctld would run users' programs in its own pod",
         "enable_stepmgr": "slurmstepd would hold slurm.key on the job's node, and answer users",
     },
+    "TaskPluginParam": {
+        # _spec_override in slurmd.c, tag slurm-26-05-3-1: an unsigned difference.
+        "slurmdspecoverride": "slurmd would take the pod's memory from RealMemory, which is less: the node had none",
+    },
     "SlurmdParameters": {
         "contain_spank": "the jail's SPANK plugin enters a job's namespaces itself",
     },

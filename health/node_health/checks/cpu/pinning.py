@@ -1,7 +1,7 @@
 """Checks that the CPUs to which jobs keep are the pod's own.
 
-Slurm numbers the CPUs of the whole machine, by package and core, and gives out the first ones (slurmd's
-xcpuinfo_hwloc_topo_get, tag slurm-26-05-3-1). A pod may own others: those that Kubernetes' static CPU manager gives it.
+Slurm numbers the CPUs of the whole machine, by package and core, and gives out the first ones. (In slurmd that is
+xcpuinfo_hwloc_topo_get, tag slurm-26-05-3-1.) A pod may own others: those that Kubernetes' static CPU manager gives it.
 """
 
 import re
