@@ -91,3 +91,20 @@ def test_jobs_share_a_gpu_that_a_job_for_a_whole_one_waits_for(cluster: SmallClu
     cluster.wait("the job for a whole GPU waits", lambda: state(whole) == "PENDING Resources", 30)
     cluster.jail(f"scancel {first}", user=ALICE)
     cluster.wait("it has run", lambda: not state(whole), 60)
+
+
+def test_a_job_runs_on_when_gres_conf_names_a_device_that_its_pod_lacks(cluster: SmallCluster) -> None:
+    """The node set was given another device: this pod has it only when it is made anew."""
+    job = cluster.jail("sbatch --parsable --mem=100 -o /dev/null --gres=fpga:1 --wrap 'sleep 600'", user=ALICE)
+    state = f"squeue -h -j {job.stdout.strip()} -o %T"
+    cluster.wait("the job runs", lambda: cluster.jail(state).stdout.strip() == "RUNNING", 30)
+    cluster.append("gres.conf", "NodeName=cpu-[0-9999] Name=fpga Type=u55c File=/dev/fpga9\n")
+    before = cluster.pod("pgrep -o -x slurmd").stdout
+    cluster.pod("scontrol reconfigure", name=CONTROLLER)
+    cluster.wait(
+        "the node has read it", lambda: "gres.conf names /dev/fpga9, which this pod" in cluster.log(WORKER), 60
+    )
+    assert cluster.jail("srun --mem=100 --gres=fpga:1 true", user=ALICE).returncode == 0
+    assert cluster.pod("pgrep -o -x slurmd").stdout == before
+    assert cluster.jail(state).stdout.strip() == "RUNNING"
+    cluster.jail(f"scancel {job.stdout}", user=ALICE)

@@ -19,13 +19,19 @@ def look(machine: Machine) -> tuple[list[str], list[str]]:
     lines = [line for line in machine.text(CONF).splitlines() if line.startswith(f"NodeName={node_set}-[")]
     if not lines:
         raise CannotJudgeError(f"gres.conf has no line for nodes of the set {node_set}")
-    files = [file for line in lines if (match := _FILES.search(line)) for file in expand(match[1])]
+    files = [file for line in lines for file in files_of(line)]
     if not any("Name=gpu" in line for line in lines):
         # Slurm finds NVIDIA's GPUs by itself, whatever numbers the pod's files have.
         found = [f"{NVIDIA}{file.name.removeprefix('nvidia')}" for file in machine.path("/dev").glob("nvidia[0-9]*")]
         files += found + [f"{NVIDIA}*"] * (machine.declared.gpus - len(found))
     files = list(dict.fromkeys(files)) if machine.declared.mig else files
     return files, [file for file in files if not machine.path(file).exists()]
+
+
+def files_of(line: str) -> list[str]:
+    """Returns the device files that a line of gres.conf names."""
+    match = _FILES.search(line)
+    return expand(match[1]) if match else []
 
 
 def expand(named: str) -> list[str]:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from slurm_node.pod import paths, settings
 from slurm_node.pod.log import say
-from slurm_node.slurm import configless_cache, cred_state
+from slurm_node.slurm import configless_cache, cred_state, device_lines
 
 ATTEMPT_SECONDS = 5.0
 """Deadline of one attempt. slurmd itself would wait for 10 s after a failure, so it is restarted instead."""
@@ -162,10 +162,10 @@ def wait(tell: Callable[[str], object] = lambda _: None) -> Mapping[str, str]:
     Returns:
         File name → text of the files that exist now.
     """
-    controller, reminded = settings.read_node().controller, 0.0
+    node, reminded = settings.read_node(), 0.0
 
     def begin() -> Fetch:
-        return Fetch(controller, paths.SLURM_KEY, paths.OWN_RUN / "fetch")
+        return Fetch(node.controller, paths.SLURM_KEY, paths.OWN_RUN / "fetch")
 
     while (files := fetch(begin)) is None:
         if (before := configless_cache.read()) is not None:
@@ -175,6 +175,7 @@ def wait(tell: Callable[[str], object] = lambda _: None) -> Mapping[str, str]:
         if time.monotonic() - reminded >= REMIND_SECONDS or not reminded:
             say(WAITING)
             reminded = time.monotonic()
+    files = device_lines.only_present(files, node.node_set)
     put(files)
     return files
 
