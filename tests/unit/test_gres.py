@@ -180,3 +180,12 @@ def test_a_resource_has_files_on_all_nodes_or_on_none() -> None:
 def test_mig_devices_of_another_plugin_need_no_gpu_operator() -> None:
     raw = changed("nodeSets", [SET, {**GPU_SET, "gpus": MIG}], changed("gpuOperator.mode", "off"))
     assert parse(raw).node_sets[1].node_gres == "gpu:1g.10gb:3"
+
+
+def test_an_operator_that_is_installed_names_mig_devices_by_their_profile() -> None:
+    raw = changed("nodeSets", [SET, {**GPU_SET, "gpus": MIG}], changed("gpuOperator", {"mode": "install"}))
+    with pytest.raises(ConfigurationError) as refused:
+        parse(raw)
+    words = "gpuOperator.migStrategy: got 'none'; want mixed, which names the resource nvidia.com/mig-1g.10gb of nodeS"
+    assert words in str(refused.value)
+    assert parse(changed("gpuOperator.migStrategy", "mixed", raw))

@@ -11,7 +11,7 @@ from typing import Final
 from components.config.accounting import AccountingMode
 from components.config.addons.mode import AddonMode
 from components.config.addons.network_operator import NEEDS_OPERATOR
-from components.config.checking.gres_rules import gres_of_all_sets
+from components.config.checking.gres_rules import gres_of_all_sets, mig_strategy
 from components.config.model import NotParsedError
 from components.config.nodes.health import HEALTH_SECONDS
 from components.config.nodes.node_sets import NodeSet
@@ -288,6 +288,7 @@ ON_CONFIG: Final = (
     _gpus_to_come,
     _gpus,
     gres_of_all_sets,
+    mig_strategy,
     _locked_memory,
     _health_scripts,
     _login_submounts,

@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator
 
+from components.config.addons.gpu_operator import MigStrategy
+from components.config.addons.mode import AddonMode
+from components.config.nodes.gpus import MIG_PREFIX
 from components.config.program import Config
 from components.config.rule import Violation
 
@@ -17,3 +20,16 @@ def gres_of_all_sets(config: Config) -> Iterator[Violation]:
                 words = "device files" if has_files else "no device files"
                 want = f"{words}, as {other} has: Slurm tracks the files of {one.name} on all nodes or on none"
                 yield Violation("nodeSets", index, "gres", position, "devices", want=want)
+
+
+def mig_strategy(config: Config) -> Iterator[Violation]:
+    """The device plugin names MIG devices by their profiles with the strategy `mixed` alone."""
+    operator = config.gpu_operator
+    if operator.mode is not AddonMode.INSTALL or operator.mig_strategy is MigStrategy.MIXED:
+        return
+    for index, node_set in enumerate(config.node_sets):
+        for kind in node_set.gpus.types if node_set.gpus else ():
+            if kind.resource.startswith(MIG_PREFIX):
+                want = f"mixed, which names the resource {kind.resource} of nodeSets[{index}].gpus"
+                yield Violation("gpuOperator", "migStrategy", want=want, got=operator.mig_strategy.value)
+                return
