@@ -1,4 +1,4 @@
-"""Jobs find NCCL's settings and shared memory of their node set on a node, and not what belongs to the node below."""
+"""Jobs find what their node set sets on a node, and reach nothing of the node below."""
 
 from __future__ import annotations
 
