@@ -11,6 +11,7 @@ from components.config.pod_options import POD_OPTIONS, PlacedPodOptions
 from components.config.pods import PodResources, controller_resources, rest_resources
 from components.config.rule import Violation, named_twice, rule
 from components.config.scripts import Scripts
+from components.config.slurm_keys import cgroup_conf
 from components.config.storage import StateStorage
 from components.config.values import slurm_files
 from components.config.values.slurm_files import FileName, FileText
@@ -103,6 +104,9 @@ class Slurm(Model):
         "CPU manager, or as the only pod of a Kubernetes node. Jobs of other pods would all share the first cores.",
         default=False,
     )
+    cgroup_options: dict[cgroup_conf.OptionName, cgroup_conf.OptionValue] = setting(
+        "Further lines of cgroup.conf, key to value, such as ConstrainSwapSpace.", factory=dict
+    )
     mpi_plugins: list[MpiPlugin] = setting(
         "What srun --mpi= offers besides none. pmi2 has root's slurmstepd read messages of tasks without checks: for "
         "clusters whose users may become root on the nodes.",
@@ -126,6 +130,15 @@ class Slurm(Model):
         if self.constrain_cores and self.cgroup_plugin is CgroupPlugin.DISABLED:
             want = "false with slurm.cgroupPlugin: disabled, since cgroups keep jobs to their cores"
             yield Violation("constrainCores", want=want)
+
+    @rule
+    def _cgroup_options(self) -> Iterator[Violation]:
+        for name, value in self.cgroup_options.items():
+            if self.cgroup_plugin is CgroupPlugin.DISABLED:
+                want = "nothing with slurm.cgroupPlugin: disabled, since Slurm uses no cgroups then"
+                yield Violation("cgroupOptions", name, want=want)
+            elif want := cgroup_conf.refusal(name, value):
+                yield Violation("cgroupOptions", name, want=want)
 
     @rule
     def _options(self) -> Iterator[Violation]:

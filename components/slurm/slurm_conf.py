@@ -181,6 +181,7 @@ def cgroup_conf(config: Config) -> str:
             # Version 1: slurmstepd writes a job's devices.deny. Version 2: it attaches an eBPF program of the kind
             # cgroup_device to the job's group. SYS_ADMIN allows it bpf(2).
             lines += ["ConstrainDevices=yes"]
+        lines += [f"{key}={value}" for key, value in config.slurm.cgroup_options.items()]
     return "\n".join(lines) + "\n"
 
 

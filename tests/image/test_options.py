@@ -64,8 +64,8 @@ RETIRED = {
         "BackupController",
     ),
     *("ControlAddr", "ControlMachine", "CoreSpecPlugin", "CryptoType", "ExtSensorsFreq", "ExtSensorsType"),
-    *("FastSchedule", "GetEnvTimeout", "JobCompPassScript", "JobContainerType", "JobCredentialPrivateKey"),
-    *("JobCredentialPublicCertificate", "KeepAliveTime", "LaunchType", "MaxJobId", "PowerParameters", "PowerPlugin"),
+    *("FastSchedule", "GetEnvTimeout", "JobContainerType", "JobCredentialPrivateKey"),
+    *("JobCredentialPublicCertificate", "KeepAliveTime", "LaunchType", "PowerParameters", "PowerPlugin"),
     *("RoutePlugin", "SallocDefaultCommand", "SbcastParameters"),
 }
 """Slurm's parser takes them to say that they do nothing, or under which name they went on; slurm.conf(5) has none."""

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator
 
+from components.config.values.line_keys import LineKeys
 from components.config.values.validation import wrong
 from contract.slurm_options import WORKER_START
 
@@ -87,7 +88,7 @@ _OWNED_FOR: Final = {
         "SuspendProgram",
         "SuspendTime",
     ),
-    "it comes from nodeSets and partitions": ("NodeName", "NodeSet", "PartitionName", "DownNodes", "FrontendName"),
+    "it comes from nodeSets and partitions": ("NodeName", "NodeSet", "PartitionName", "FrontendName"),
     "it would read a file that is not declared": ("Include",),
     "it comes from health": ("HealthCheckInterval", "HealthCheckNodeState", "HealthCheckTimeout"),
     "the operator and dashboards read these metrics": ("MetricsType", "MetricsParameters"),
@@ -97,6 +98,7 @@ _OWNED_FOR: Final = {
 OWNED: Final = {key.lower(): reason for reason, keys in _OWNED_FOR.items() for key in keys}
 
 _REFUSED_FOR: Final = {
+    "nodes register themselves, so slurm.conf names none; drain one with scontrol update": ("DownNodes",),
     "slurmstepd would load PAM modules of the users' root with all its rights": ("UsePAM",),
     "it would take the place of the prolog that keeps jobs from a node without its jail": (
         "PrEpPlugins",
@@ -112,6 +114,7 @@ _REFUSED_FOR: Final = {
         "AcctGatherProfileType",
     ),
     "everybody on the cluster can read slurm.conf": ("JobCompPass",),
+    "slurmctld would run it in its own pod": ("JobCompPassScript",),
     "slurmstepd would run the users' xauth": ("X11Parameters",),
     "Debian's Slurm is built without tls/s2n, and their scripts would run outside of the jail": (
         "TLSType",
@@ -167,6 +170,16 @@ def _allowed() -> dict[str, str]:
 
 ALLOWED: Final = _allowed()
 """Keys of slurm.conf that a user may set, by their lower-case form: Slurm ignores case."""
+
+KEYS: Final = LineKeys(
+    of="slurm.conf",
+    at="slurm",
+    typed={},
+    owned={key: reason for reason, keys in _OWNED_FOR.items() for key in keys},
+    refused={key: reason for reason, keys in _REFUSED_FOR.items() for key in keys},
+    allowed=tuple(ALLOWED.values()),
+)
+"""The same lists, with each key as Slurm writes it."""
 
 
 def check_option_name(name: str) -> str:

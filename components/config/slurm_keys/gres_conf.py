@@ -1,0 +1,27 @@
+"""Each key of gres.conf: which key sets it, why this program does, or why nobody does."""
+
+from typing import Final
+
+from components.config.values.line_keys import LineKeys
+
+KEYS: Final = LineKeys(
+    of="gres.conf",
+    at="nodeSets[]",
+    typed={
+        "Type": "gpus.type",
+        "File": "gpus.devices",
+        "AutoDetect": "gpus.devices",
+    },
+    owned={
+        "Count": "slurmd counts the device files, and nodeSets[].gpus.perNode says how many there have to be",
+        "Name": "GPUs are the only generic resource of a node set",
+        "NodeName": "a line is for all nodes that its set could have, so that scaling changes no file",
+    },
+    refused={
+        "Cores": "a pod may get other CPUs at each start; AutoDetect asks the driver which cores are near a GPU",
+        "Flags": "AutoDetect sets the flags of the maker that it finds, and without it Slurm sets every maker's variables",
+        "Links": "it lists the neighbours of one device, and a line here is for all devices of a node",
+        "MultipleFiles": "Slurm gives a job one file of each device here; nodeSets[].gpus.devices names them",
+    },
+    allowed=(),
+)
