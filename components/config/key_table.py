@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from components.config.slurm_keys import cgroup_conf, gres_conf, slurm_conf_lines
+from components.config.slurm_keys import cgroup_conf, defaults, gres_conf, slurm_conf_lines
 from components.config.values import node_options, partition_options, slurm_files, slurm_options
 from components.config.values.line_keys import LineKeys
 
@@ -74,6 +74,27 @@ def _section(section: Section) -> str:
     return head + "".join(f"| {key} | {words} |\n" for key, words in rows)
 
 
+_CHOSEN: Final = """
+## Chosen values
+
+These are this program's choices where Slurm leaves one. `slurm.options` replaces each value of slurm.conf, and
+`slurm.cgroupOptions` those of cgroup.conf. A word of a list is replaced by its own new value, and taken out by `-`
+before it: `SchedulerParameters: "bf_window=4320,-bf_continue"`. Pages without a section number are SchedMD's
+([slurm.schedmd.com](https://slurm.schedmd.com/)).
+
+| key | value | Slurm's default | source | why |
+|---|---|---|---|---|
+"""
+
+
+def _chosen() -> str:
+    rows = (*defaults.SLURM_CONF, *defaults.CGROUP_CONF)
+    name = {row: f"{row.key}={row.word}" if row.word else row.key for row in rows}
+    return _CHOSEN + "".join(
+        f"| {name[row]} | {row.when} | {row.slurms} | {row.source} | {row.reason} |\n" for row in rows
+    )
+
+
 _FILES: Final = """
 ## Files beside slurm.conf
 
@@ -97,4 +118,4 @@ def _yes(sent: bool) -> str:
 
 def text() -> str:
     """Return the whole page."""
-    return _HEAD + "".join(_section(section) for section in SECTIONS) + _files()
+    return _HEAD + "".join(_section(section) for section in SECTIONS) + _chosen() + _files()

@@ -88,7 +88,9 @@ class Slurm(Model):
     """Slurm's own settings."""
 
     options: dict[OptionName, OptionValue] = setting(
-        "Further lines of slurm.conf, key to value. Lists such as SchedulerParameters extend ours.", factory=dict
+        "Further lines of slurm.conf, key to value. Lists such as SchedulerParameters extend ours; -bf_continue takes "
+        "out a value that docs/slurm-keys.md lists as chosen.",
+        factory=dict,
     )
     files: dict[FileName, FileText] = setting(
         "Further files of Slurm, name to text, or to {path: FILE} with a path of the project: job_submit.lua, "
