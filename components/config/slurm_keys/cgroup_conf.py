@@ -1,4 +1,4 @@
-"""Each key of cgroup.conf: which key sets it, why this program does, why nobody does, or that cgroupOptions takes it."""
+"""Each key of cgroup.conf: which key or cgroupOptions sets it, why this program does, or why nobody does."""
 
 import re
 from typing import Annotated, Final

@@ -101,7 +101,7 @@ SLURM_CONF: Final = (
         when=f"30 {_LARGE}",
         slurms="10",
         source=_HIGH_THROUGHPUT,
-        reason="a slurmctld that serves many nodes answers late; smaller clusters see a lost daemon sooner by Slurm's own",
+        reason="a slurmctld that serves many nodes answers late; small clusters find a lost daemon sooner",
     ),
     Chosen(
         key="TCPTimeout",
@@ -137,7 +137,7 @@ SLURM_CONF: Final = (
         when="300",
         slurms="300",
         source=_HIGH_THROUGHPUT,
-        reason="without accounting, commands find an ended job nowhere else; a site of many short jobs sets a few seconds",
+        reason="without accounting an ended job is nowhere else; sites of many short jobs set a few seconds",
     ),
     Chosen(
         key="EnforcePartLimits",
@@ -146,7 +146,7 @@ SLURM_CONF: Final = (
         when="NO",
         slurms="NO",
         source=_MANUAL,
-        reason="ALL would refuse jobs that ask for more nodes than there are, and autoscalers start nodes for such jobs",
+        reason="ALL would refuse jobs that ask for more nodes than there are; autoscalers start nodes for them",
     ),
     Chosen(
         key="SlurmctldParameters",
@@ -155,7 +155,7 @@ SLURM_CONF: Final = (
         when="on",
         slurms="off",
         source="sbatch(1), --requeue=expedite",
-        reason="a job that asks for it starts first, and without the wait of two minutes, after its node failed",
+        reason="a job that asks for it starts first and at once after its node failed, without a wait of two minutes",
     ),
     Chosen(
         key="SchedulerParameters",

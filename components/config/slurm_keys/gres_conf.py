@@ -19,7 +19,7 @@ KEYS: Final = LineKeys(
     },
     refused={
         "Cores": "a pod may get other CPUs at each start; AutoDetect asks the driver which cores are near a GPU",
-        "Flags": "AutoDetect sets the flags of the maker that it finds, and without it Slurm sets every maker's variables",
+        "Flags": "AutoDetect sets its maker's variables, and without it Slurm sets every maker's",
         "Links": "it lists the neighbours of one device, and a line here is for all devices of a node",
         "MultipleFiles": "Slurm gives a job one file of each device here; nodeSets[].gpus.devices names them",
     },
