@@ -27,7 +27,7 @@ def values(text: str, key: str) -> list[str]:
 
 
 def said(raw: dict[str, Any], chosen: Chosen) -> list[str]:
-    """What slurm.conf says of a key, or of a word of its list."""
+    """Return the value of a key of slurm.conf, or the items of one word of its list."""
     (value,) = values(slurm_conf.slurm_conf(parse(raw)), chosen.key)
     if not chosen.word:
         return [value]

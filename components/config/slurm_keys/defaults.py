@@ -20,7 +20,7 @@ _HIGH_THROUGHPUT: Final = "high_throughput.html"
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What values depend on.
+    """Facts that values depend on.
 
     Attributes:
         max_node_count: MaxNodeCount, the room for nodes: twice their number, as a power of two.
@@ -32,12 +32,12 @@ class Facts:
 
     @property
     def is_large(self) -> bool:
-        """Whether there may be more than 512 nodes."""
+        """Return whether there may be more than 512 nodes."""
         return self.max_node_count > _LARGE_TABLE
 
     @property
     def window_minutes(self) -> int:
-        """How far backfill looks ahead."""
+        """Return how far backfill looks ahead."""
         return min(max(self.longest_minutes, _DAY_MINUTES), _LONGEST_WINDOW_MINUTES)
 
 
