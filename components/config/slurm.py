@@ -11,7 +11,7 @@ from components.config.pod_options import POD_OPTIONS, PlacedPodOptions
 from components.config.pods import PodResources, controller_resources, rest_resources
 from components.config.rule import Violation, named_twice, rule
 from components.config.scripts import Scripts
-from components.config.slurm_keys import cgroup_conf
+from components.config.slurm_keys import cgroup_conf, defaults
 from components.config.storage import StateStorage
 from components.config.values import slurm_files
 from components.config.values.slurm_files import FileName, FileText
@@ -152,7 +152,7 @@ class Slurm(Model):
             words = [word for word in value.split(",") if slurm_files.loader(name, word.lower()) not in self.files]
             if missing := next((file for word in words if (file := slurm_files.loader(name, word.lower()))), ""):
                 yield Violation("options", name, want=f"slurm.files with {missing} too, which {value} runs")
-            elif words and (want := refusal(name, ",".join(words))):
+            elif words and (want := defaults.removal_refusal(name, value) or refusal(name, ",".join(words))):
                 yield Violation("options", name, want=want)
 
     @rule

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from components.config.values.slurm_options import LIST_KEYS
+
 _LARGE_TABLE: Final = 1024
 """MaxNodeCount of clusters up to 512 nodes; larger ones have more."""
 _LISTEN_BACKLOG: Final = 4096
@@ -206,6 +208,22 @@ _WORDS: Final = {(each.key.lower(), each.word) for each in SLURM_CONF if each.wo
 def removable(key: str) -> list[str]:
     """Return the words of a list that an option takes out by `-WORD`."""
     return sorted(word for known, word in _WORDS if known == key.lower())
+
+
+def removal_refusal(name: str, value: str) -> str:
+    """Return a sentence about items of an option that would take out what this program needs; empty if none would.
+
+    Args:
+        name: Key of the option.
+        value: Its value. Only lists take out items; elsewhere `-` begins a number.
+    """
+    known = [f"-{word}" for word in removable(name)]
+    away = [item for item in value.lower().split(",") if item.startswith("-")]
+    if name.lower() not in LIST_KEYS or all(item in known for item in away):
+        return ""
+    return (
+        f"{name} with no item to take out but {' or '.join(known)}" if known else f"{name} without `-` before an item"
+    )
 
 
 def items(key: str, facts: Facts) -> list[str]:

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator
 
-from components.config.slurm_keys import defaults
 from components.config.values.line_keys import LineKeys
 from components.config.values.validation import wrong
 from contract.slurm_options import WORKER_START
@@ -211,22 +210,10 @@ def slurms_name(name: str) -> str:
 def refusal(name: str, value: str) -> str:
     """Sentence about the values that a key accepts; empty if this value is allowed."""
     key, words = name.lower(), value.lower().split(",")
-    if key in LIST_KEYS and (want := _not_removable(name, words)):
-        return want
     reasons = [f"{name} without {word}: {reason}" for word, reason in NOT.get(key, {}).items() if word in words]
     if key in CHOICES and not CHOICES[key].issuperset(words):
         reasons.append(f"{' or '.join(sorted(CHOICES[key]))}: others need programs or files that pods do not have")
     return "; ".join(reasons)
-
-
-def _not_removable(name: str, words: list[str]) -> str:
-    """Sentence about items that would take out what this program needs; empty if there are none."""
-    known = [f"-{word}" for word in defaults.removable(name)]
-    if all(word in known for word in words if word.startswith("-")):
-        return ""
-    return (
-        f"{name} with no item to take out but {' or '.join(known)}" if known else f"{name} without `-` before an item"
-    )
 
 
 def worker_start(options: Mapping[str, str]) -> list[str]:
