@@ -5,8 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from components.config.slurm_keys import cgroup_conf
 from tests.image.small_cluster import ALICE, CONTROLLER, NewCluster, SmallCluster
 
+CGROUP_OPTIONS = {
+    "AllowedSwapSpace": "50.5",
+    "CgroupJobIdPaths": "yes",
+    "ConstrainSwapSpace": "yes",
+    "MemorySwappiness": "10",
+    "MinRAMSpace": "64",
+    "SignalChildrenProcesses": "yes",
+}
 OPTIONS = "Licenses=compiler:1\nScronParameters=enable\n"
 CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
 
@@ -15,6 +24,7 @@ CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
 def cluster(new_cluster: NewCluster) -> Iterator[SmallCluster]:
     with new_cluster() as started:
         started.append("slurm.conf", OPTIONS)
+        started.append("cgroup.conf", "".join(f"{key}={value}\n" for key, value in CGROUP_OPTIONS.items()))
         started.restart_controller()
         read = "grep ScronParameters=enable /run/slurm/conf/slurm.conf"
         started.wait("the node's configuration", lambda: started.pod(read).returncode == 0, 60)
@@ -98,6 +108,13 @@ def test_a_job_that_crashes_leaves_its_core_in_its_folder(cluster: SmallCluster)
     crash = "mkdir crashed; cd crashed; ulimit -c unlimited; sh -c 'kill -SEGV $$'; ls"
     assert cluster.batch(crash).splitlines()[-1].startswith("core")
     assert (cluster.root / "home/alice/crashed").is_dir()
+
+
+def test_slurm_reads_each_free_key_of_cgroup_conf(cluster: SmallCluster) -> None:
+    assert CGROUP_OPTIONS.keys() == set(cgroup_conf.KEYS.allowed)
+    shown = dict(line.split("=", 1) for line in administer(cluster, "scontrol show config").splitlines() if "=" in line)
+    found = {key.strip(): value.strip() for key, value in shown.items()}
+    assert {key: found[key].removesuffix("%").removesuffix("MB") for key in CGROUP_OPTIONS} == CGROUP_OPTIONS
 
 
 def test_burst_buffers_are_off(cluster: SmallCluster) -> None:

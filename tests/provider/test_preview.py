@@ -65,7 +65,7 @@ def test_the_example_is_previewed_from_end_to_end_without_a_cluster(previewed: d
 def test_a_sites_slurm_conf_in_this_programs_words_is_previewed(tmp_path: Path) -> None:
     types = created(preview_of("examples/Pulumi.odyssey.yaml", tmp_path))
     node_sets = {name for name, kind in types.items() if kind.endswith("v1alpha1:NodeSet")}
-    wanted = "general interact unrestricted hernquist kuang bigmem gpgpu davis".split()
+    wanted = ["general", "interact", "unrestricted", "hernquist", "kuang", "bigmem", "gpgpu", "davis"]
     assert node_sets == {f"{name}-nodes" for name in wanted}
 
 
