@@ -157,7 +157,7 @@ SLURM_CONF: Final = (
         when="on",
         slurms="off",
         source="sbatch(1), --requeue=expedite",
-        reason="a job that asks for it starts at once, before all others, after its node failed; Slurm holds it if it fails by itself",
+        reason="who asks for it starts first and at once after a node failed, and is held after a failure of his own",
     ),
     Chosen(
         key="SchedulerParameters",
