@@ -5,17 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from components.config.slurm_keys import cgroup_conf
 from tests.image.small_cluster import ALICE, CONTROLLER, NewCluster, SmallCluster
 
-CGROUP_OPTIONS = {
-    "AllowedSwapSpace": "50.5",
-    "CgroupJobIdPaths": "yes",
-    "ConstrainSwapSpace": "yes",
-    "MemorySwappiness": "10",
-    "MinRAMSpace": "64",
-    "SignalChildrenProcesses": "yes",
-}
 OPTIONS = "Licenses=compiler:1\nScronParameters=enable\n"
 CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
 
@@ -24,7 +15,6 @@ CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
 def cluster(new_cluster: NewCluster) -> Iterator[SmallCluster]:
     with new_cluster() as started:
         started.append("slurm.conf", OPTIONS)
-        started.append("cgroup.conf", "".join(f"{key}={value}\n" for key, value in CGROUP_OPTIONS.items()))
         started.restart_controller()
         read = "grep ScronParameters=enable /run/slurm/conf/slurm.conf"
         started.wait("the node's configuration", lambda: started.pod(read).returncode == 0, 60)
@@ -33,8 +23,9 @@ def cluster(new_cluster: NewCluster) -> Iterator[SmallCluster]:
 
 
 def administer(cluster: SmallCluster, command: str) -> str:
-    """A command of an administrator of Slurm, in slurmctld's pod."""
-    done = cluster.pod(f"/opt/slurm/bin/{command}", name=CONTROLLER)
+    """Run a command as SlurmUser in slurmctld's pod, as `kubectl exec` does."""
+    become = "setpriv --reuid=64030 --regid=64030 --clear-groups"
+    done = cluster.pod(f"{become} /opt/slurm/bin/{command}", name=CONTROLLER)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -50,15 +41,23 @@ def shown(cluster: SmallCluster, job: str, form: str) -> str:
     return cluster.jail(f"squeue -h -j {job} -o '{form}'", user=ALICE).stdout.strip()
 
 
-def test_a_reservation_keeps_its_nodes_for_those_who_name_it(cluster: SmallCluster) -> None:
-    administer(cluster, "scontrol create reservation=class users=alice nodes=ALL starttime=now duration=10")
+def test_a_reservation_keeps_its_nodes_for_an_account(cluster: SmallCluster) -> None:
+    administer(cluster, "scontrol create reservation=class accounts=class nodes=ALL starttime=now duration=10")
     try:
         waiting = submit(cluster, "-n1 -t 1")
-        assert cluster.jail("srun -n1 -t1 --reservation=class echo ran", user=ALICE).stdout == "ran\n"
+        ran = cluster.jail("srun -n1 -t1 -A class --reservation=class echo ran", user=ALICE)
+        assert ran.stdout == "ran\n", ran.stderr
         assert shown(cluster, waiting, "%T") == "PENDING"
         cluster.jail(f"scancel {waiting}", user=ALICE)
     finally:
         administer(cluster, "scontrol delete reservation=class")
+
+
+def test_a_reservation_names_no_users(cluster: SmallCluster) -> None:
+    """People are in the jail alone, where slurmctld looks up nobody (docs/limits.md)."""
+    command = f"/opt/slurm/bin/scontrol create reservation=hers users={ALICE} nodes=ALL starttime=now duration=10"
+    assert cluster.pod(command, name=CONTROLLER).returncode != 0
+    assert "hers" not in administer(cluster, "scontrol show reservations")
 
 
 def test_a_job_waits_for_a_licence_until_the_one_before_gives_it_back(cluster: SmallCluster) -> None:
@@ -84,9 +83,8 @@ def test_a_crontab_of_slurms_runs_in_the_jail(cluster: SmallCluster) -> None:
     taken = cluster.jail(f"echo '{line}' > crontab; scrontab crontab && scrontab -l", user=ALICE)
     assert line in taken.stdout, taken.stderr
     try:
-        ran = cluster.root / "home/alice/cron-ran"
-        cluster.wait("its first minute", lambda: ran.exists() and ran.read_text(), 150)
-        assert ran.read_text().split() == [str(ALICE), inode]
+        cluster.wait("its first minute", lambda: cluster.jail("cat cron-ran", user=ALICE).stdout, 150)
+        assert cluster.jail("cat cron-ran", user=ALICE).stdout.split() == [str(ALICE), inode]
     finally:
         assert cluster.jail("scrontab -r", user=ALICE).returncode == 0
 
@@ -95,7 +93,7 @@ def test_triggers_are_slurms_own_users_alone(cluster: SmallCluster) -> None:
     """slurmctld runs a trigger's program in its own pod."""
     refused = cluster.jail("strigger --set --node --down --program=/bin/true", user=ALICE)
     assert refused.returncode != 0
-    assert "Access/permission denied" in refused.stderr
+    assert administer(cluster, "strigger --get --noheader") == ""
     administer(cluster, "strigger --set --node --down --program=/bin/true")
     assert "down" in administer(cluster, "strigger --get --noheader")
     administer(cluster, "strigger --clear --id=1")
@@ -107,14 +105,6 @@ def test_a_job_that_crashes_leaves_its_core_in_its_folder(cluster: SmallCluster)
         pytest.skip(f"the kernel of this machine takes cores elsewhere: {pattern}")
     crash = "mkdir crashed; cd crashed; ulimit -c unlimited; sh -c 'kill -SEGV $$'; ls"
     assert cluster.batch(crash).splitlines()[-1].startswith("core")
-    assert (cluster.root / "home/alice/crashed").is_dir()
-
-
-def test_slurm_reads_each_free_key_of_cgroup_conf(cluster: SmallCluster) -> None:
-    assert CGROUP_OPTIONS.keys() == set(cgroup_conf.KEYS.allowed)
-    shown = dict(line.split("=", 1) for line in administer(cluster, "scontrol show config").splitlines() if "=" in line)
-    found = {key.strip(): value.strip() for key, value in shown.items()}
-    assert {key: found[key].removesuffix("%").removesuffix("MB") for key in CGROUP_OPTIONS} == CGROUP_OPTIONS
 
 
 def test_burst_buffers_are_off(cluster: SmallCluster) -> None:
