@@ -109,7 +109,7 @@ FREE_OF_CGROUP = {
 
 
 def cgroup_conf_said(image: Path, text: str) -> str:
-    """What the parser of the installed Slurm says of a cgroup.conf."""
+    """Return what the parser of the installed Slurm says of a cgroup.conf."""
     command = ["chroot", image, "python3", "-c", CGROUP, text]
     asked = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     return asked.stdout + asked.stderr
