@@ -1,31 +1,99 @@
-"""Makes docs/slurm-keys.md from the lists that checks use: who sets each key of a line in slurm.conf."""
+"""Makes docs/slurm-keys.md from the lists that checks use: who sets each key of slurm.conf, gres.conf, cgroup.conf."""
 
+from dataclasses import dataclass
 from typing import Final
 
-from components.config.values import node_options, partition_options, slurm_files
+from components.config.slurm_keys import cgroup_conf, defaults, gres_conf, slurm_conf_lines
+from components.config.values import node_options, partition_options, slurm_files, slurm_options
 from components.config.values.line_keys import LineKeys
 
-_HEAD: Final = """# Keys of slurm.conf
+_HEAD: Final = """# Keys of slurm.conf, gres.conf and cgroup.conf
 
-Made from the lists by which the program checks keys; `.venv/bin/python -m tests.unit.golden_files` writes it. A test
-compares the lists with the keys that the parser of the installed Slurm takes (26.05).
+Made from the lists by which the program checks keys; `.venv/bin/python -m tests.unit.golden_files` writes it. Tests
+compare the lists with the manual pages in the image, and with what its Slurm's parser takes (26.05).
+[sites.md](sites.md) has the lines of three sites' slurm.conf that cannot be said here.
 """
 _TABLE: Final = """
 ## {title}
 
-| key of slurm.conf | who sets it |
+| key of {file} | who sets it |
 |---|---|
 """
 
 
-def _rows(keys: LineKeys) -> str:
-    said = {
-        **{key: f"`{keys.at}.{name}`" for key, name in keys.typed.items()},
-        **{key: f"this program: {reason}" for key, reason in keys.owned.items()},
-        **{key: f"nobody: {reason}" for key, reason in keys.refused.items()},
-        **dict.fromkeys(keys.allowed, f"`{keys.at}.options`"),
-    }
-    return "".join(f"| {key} | {said[key]} |\n" for key in sorted(said, key=str.lower))
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Keys that a manual page describes together.
+
+    Attributes:
+        title: Heading on this page.
+        file: The file whose manual page it is.
+        headings: Headings of the manual page over these keys.
+        keys: The keys, in lists.
+        options: Last part of the path of the configuration that takes the free keys.
+    """
+
+    title: str
+    file: str
+    headings: tuple[str, ...]
+    keys: LineKeys
+    options: str = "options"
+
+    @property
+    def said(self) -> dict[str, str]:
+        """Key → who sets it, or why nobody does."""
+        keys = self.keys
+        return {
+            **{key: f"`{keys.at}.{name}`" for key, name in keys.typed.items()},
+            **{key: f"this program: {reason}" for key, reason in keys.owned.items()},
+            **{key: f"nobody: {reason}" for key, reason in keys.refused.items()},
+            **dict.fromkeys(keys.allowed, f"`{keys.at}.{self.options}`"),
+        }
+
+
+SECTIONS: Final = (
+    Section("The cluster", "slurm.conf", ("PARAMETERS",), slurm_options.KEYS),
+    Section("Nodes", "slurm.conf", ("NODE CONFIGURATION",), node_options.KEYS),
+    Section("Down nodes", "slurm.conf", ("DOWN NODE CONFIGURATION",), slurm_conf_lines.DOWN_NODES),
+    Section("Node sets", "slurm.conf", ("NODESET CONFIGURATION",), slurm_conf_lines.NODE_SETS),
+    Section("Partitions", "slurm.conf", ("PARTITION CONFIGURATION",), partition_options.KEYS),
+    Section("Power actions", "slurm.conf", ("POWERACTION CONFIGURATION",), slurm_conf_lines.POWER_ACTIONS),
+    Section("Generic resources", "gres.conf", ("DESCRIPTION",), gres_conf.KEYS),
+    Section(
+        "Control groups",
+        "cgroup.conf",
+        ("DESCRIPTION", "TASK/CGROUP PLUGIN", "PROCTRACK/CGROUP PLUGIN"),
+        cgroup_conf.KEYS,
+        "cgroupOptions",
+    ),
+)
+
+
+def _section(section: Section) -> str:
+    rows = sorted(section.said.items(), key=lambda row: row[0].lower())
+    head = _TABLE.format(title=section.title, file=section.file)
+    return head + "".join(f"| {key} | {words} |\n" for key, words in rows)
+
+
+_CHOSEN: Final = """
+## Chosen values
+
+These are this program's choices where Slurm leaves one. `slurm.options` replaces each value of slurm.conf, and
+`slurm.cgroupOptions` those of cgroup.conf. A word of a list is replaced by its own new value, and taken out by `-`
+before it: `SchedulerParameters: "bf_window=4320,-bf_continue"`. Pages without a section number are SchedMD's
+([slurm.schedmd.com](https://slurm.schedmd.com/)).
+
+| key | value | Slurm's default | source | why |
+|---|---|---|---|---|
+"""
+
+
+def _chosen() -> str:
+    rows = (*defaults.SLURM_CONF, *defaults.CGROUP_CONF)
+    name = {row: f"{row.key}={row.word}" if row.word else row.key for row in rows}
+    return _CHOSEN + "".join(
+        f"| {name[row]} | {row.when} | {row.slurms} | {row.source} | {row.reason} |\n" for row in rows
+    )
 
 
 _FILES: Final = """
@@ -51,5 +119,4 @@ def _yes(sent: bool) -> str:
 
 def text() -> str:
     """Return the whole page."""
-    tables = (("Nodes", node_options.KEYS), ("Partitions", partition_options.KEYS))
-    return _HEAD + "".join(_TABLE.format(title=title) + _rows(keys) for title, keys in tables) + _files()
+    return _HEAD + "".join(_section(section) for section in SECTIONS) + _chosen() + _files()

@@ -11,6 +11,7 @@ from components.config.pod_options import POD_OPTIONS, PlacedPodOptions
 from components.config.pods import PodResources, controller_resources, rest_resources
 from components.config.rule import Violation, named_twice, rule
 from components.config.scripts import Scripts
+from components.config.slurm_keys import cgroup_conf, defaults
 from components.config.storage import StateStorage
 from components.config.values import slurm_files
 from components.config.values.slurm_files import FileName, FileText
@@ -87,7 +88,9 @@ class Slurm(Model):
     """Slurm's own settings."""
 
     options: dict[OptionName, OptionValue] = setting(
-        "Further lines of slurm.conf, key to value. Lists such as SchedulerParameters extend ours.", factory=dict
+        "Further lines of slurm.conf, key to value. Lists such as SchedulerParameters extend ours; -bf_continue takes "
+        "out a value that docs/slurm-keys.md lists as chosen.",
+        factory=dict,
     )
     files: dict[FileName, FileText] = setting(
         "Further files of Slurm, name to text, or to {path: FILE} with a path of the project: job_submit.lua, "
@@ -102,6 +105,9 @@ class Slurm(Model):
         "Whether a job's processes keep to its cores. Only for a worker with all CPUs of its Kubernetes node: Slurm "
         "gives out the machine's first ones. The health check `cpu pinning` tells where these are not the pod's own.",
         default=False,
+    )
+    cgroup_options: dict[cgroup_conf.OptionName, cgroup_conf.OptionValue] = setting(
+        "Further lines of cgroup.conf, key to value, such as ConstrainSwapSpace.", factory=dict
     )
     mpi_plugins: list[MpiPlugin] = setting(
         "What srun --mpi= offers besides none. pmi2 has root's slurmstepd read messages of tasks without checks: for "
@@ -128,6 +134,15 @@ class Slurm(Model):
             yield Violation("constrainCores", want=want)
 
     @rule
+    def _cgroup_options(self) -> Iterator[Violation]:
+        for name, value in self.cgroup_options.items():
+            if self.cgroup_plugin is CgroupPlugin.DISABLED:
+                want = "nothing with slurm.cgroupPlugin: disabled, since Slurm uses no cgroups then"
+                yield Violation("cgroupOptions", name, want=want)
+            elif want := cgroup_conf.refusal(name, value):
+                yield Violation("cgroupOptions", name, want=want)
+
+    @rule
     def _options(self) -> Iterator[Violation]:
         first: dict[str, str] = {}
         for name, value in self.options.items():
@@ -137,7 +152,7 @@ class Slurm(Model):
             words = [word for word in value.split(",") if slurm_files.loader(name, word.lower()) not in self.files]
             if missing := next((file for word in words if (file := slurm_files.loader(name, word.lower()))), ""):
                 yield Violation("options", name, want=f"slurm.files with {missing} too, which {value} runs")
-            elif words and (want := refusal(name, ",".join(words))):
+            elif words and (want := defaults.removal_refusal(name, value) or refusal(name, ",".join(words))):
                 yield Violation("options", name, want=want)
 
     @rule

@@ -12,7 +12,6 @@ from components.pods.slurm_pod import (
     environment,
     headless_service,
     pod_template,
-    ready_probe,
     resources,
     scratch_volumes,
     short_names,
@@ -26,6 +25,15 @@ from contract.pod_variables import AccountingKey
 
 _GRACE_SECONDS = 120
 """slurmctld writes its state when it ends. After a kill it lacks what happened last."""
+
+_READY = {
+    # slurmctld itself answers: it takes messages, has read its state, is not reconfiguring and has room for more.
+    "httpGet": {"path": "/readyz", "port": "slurmctld"},
+    "periodSeconds": 5,
+    "timeoutSeconds": 5,
+    "failureThreshold": 3,
+}
+# No liveness probe (/livez): a slurmctld that ends before it saved its state forgets jobs, and Slurm then ends them.
 
 
 def keys_secret(config: Config) -> str:
@@ -61,7 +69,7 @@ def _stateful_set(config: Config) -> Manifest:
         ports=[{"name": "slurmctld", "containerPort": names.SLURMCTLD_PORT}],
         # With accounting, the entry first starts slurmctld without it, until slurmdbd was there once.
         **({"env": environment({pod_variables.ACCOUNTING: _accounting(config)})} if config.accounting.is_on else {}),
-        readinessProbe=ready_probe("controller"),
+        readinessProbe=_READY,
         resources=resources(config.controller.resources),
         securityContext=pod_security.unprivileged_container(),
         volumeMounts=[

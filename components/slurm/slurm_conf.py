@@ -1,6 +1,7 @@
 """Slurm's configuration files, as text made from the configuration alone."""
 
 import hashlib
+import math
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -9,7 +10,9 @@ from components.config.addons.monitoring import MonitoringMode
 from components.config.nodes.health import HEALTH_SECONDS, PROLOG_SECONDS
 from components.config.program import Config
 from components.config.slurm import CgroupPlugin
+from components.config.slurm_keys import defaults
 from components.config.values import select_parameters, slurm_files
+from components.config.values.quantities import slurm_seconds
 from components.config.values.slurm_options import LIST_KEYS
 from components.slurm import gres_conf, site_scripts
 from components.slurm.partition_line import partition_line, slurm_node_set
@@ -31,9 +34,21 @@ def max_node_count(wanted: int) -> int:
     return count
 
 
+def _facts(config: Config) -> defaults.Facts:
+    """Return what the chosen values depend on."""
+    total = sum(node_set.replicas or 0 for node_set in config.node_sets)
+    limits = (slurm_seconds(partition.max_time) for partition in config.effective_partitions)
+    longest = max((limit for limit in limits if math.isfinite(limit)), default=0)
+    return defaults.Facts(max_node_count(total), math.ceil(longest / 60))
+
+
+def _list(config: Config, key: str, *needed: str) -> str:
+    """Return a list's items: those that are needed, then those that are chosen."""
+    return ",".join([*needed, *defaults.items(key, _facts(config))])
+
+
 def _settings(config: Config) -> dict[str, str]:
     limits = config.slurm.cgroup_plugin is not CgroupPlugin.DISABLED
-    total = sum(node_set.replicas or 0 for node_set in config.node_sets)
     settings = {
         "ClusterName": config.cluster.name,
         # The pod's host name, with the Service as its address: the pod's own address changes.
@@ -58,8 +73,8 @@ def _settings(config: Config) -> dict[str, str]:
         "SlurmctldPidFile": f"{paths.CONTROLLER_RUN}/slurmctld.pid",
         "SlurmdPidFile": "/run/slurmd.pid",
         # After a restart of slurmctld, its nodes fetch the configuration again (configless_slurm.html).
-        "SlurmctldParameters": "enable_configless,reconfig_on_restart",
-        "MaxNodeCount": str(max_node_count(total)),
+        "SlurmctldParameters": _list(config, "SlurmctldParameters", "enable_configless", "reconfig_on_restart"),
+        "MaxNodeCount": str(_facts(config).max_node_count),
         # Dynamic nodes do not know each other's addresses, so slurmctld talks to each of them (slurm.conf(5)).
         "TreeWidth": "65533",
         # A pod that returns is usable again, whatever the reason for its absence.
@@ -79,7 +94,7 @@ def _settings(config: Config) -> dict[str, str]:
         # Refuses what the jail cannot give a job (native/plugins/job_submit_jail.c).
         "JobSubmitPlugins": "jail",
         # A failed prolog drains the node. The job moves to another node and is not held.
-        "SchedulerParameters": "nohold_on_prolog_fail",
+        "SchedulerParameters": _list(config, "SchedulerParameters", "nohold_on_prolog_fail"),
         "HealthCheckProgram": paths.HEALTH_PROGRAM,
         "HealthCheckInterval": str(config.health.interval_seconds),
         "HealthCheckTimeout": str(HEALTH_SECONDS),
@@ -98,6 +113,7 @@ def _settings(config: Config) -> dict[str, str]:
         "GroupUpdateTime": "1",
         # Set without GPUs too: slurmctld would take a GPU node that registers before it knows the type for one without.
         "GresTypes": ",".join(gres_conf.names_of(config)),
+        **defaults.single(defaults.SLURM_CONF, _facts(config)),
     }
     if config.monitoring.mode is not MonitoringMode.OFF:
         settings["MetricsType"] = "metrics/openmetrics"
@@ -149,8 +165,8 @@ def _with_options(settings: Mapping[str, str], options: Mapping[str, str]) -> di
             merged[key] = select_parameters.merged(value)
         elif key.lower() in LIST_KEYS and key in merged:
             # task/none is the absence of plugins, so it can't stand beside one.
-            items = [item for item in merged[key].split(",") if item != "task/none"]
-            merged[key] = ",".join(dict.fromkeys([*items, *value.split(",")]))
+            ours = "" if merged[key] == "task/none" else merged[key]
+            merged[key] = defaults.merged(key, ours, value)
         else:
             merged[key] = value
     return merged
@@ -175,6 +191,8 @@ def cgroup_conf(config: Config) -> str:
         lines += ["IgnoreSystemd=yes", "EnableControllers=yes", "ConstrainRAMSpace=yes"]
         # Version 2 alone: jail.so limits each job's processes (native/job/job_limits.h).
         lines += ["EnableExtraControllers=pids"]
+        chosen = defaults.single(defaults.CGROUP_CONF, _facts(config))
+        lines += [f"{key}={value}" for key, value in (chosen | config.slurm.cgroup_options).items()]
         if config.slurm.constrain_cores:
             lines += ["ConstrainCores=yes"]
         if any(node_set.has_devices for node_set in config.node_sets):

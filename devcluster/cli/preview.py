@@ -20,20 +20,20 @@ def preview(file: Path, output: Path | None = None) -> None:
     """Preview a stack as if for the first time, in a backend of its own that is gone afterwards.
 
     Args:
-        file: The stack's file in the checkout, such as Pulumi.gpu.example.yaml.
+        file: The stack's file in the checkout, such as Pulumi.gpu.example.yaml or examples/Pulumi.odyssey.yaml.
         output: File for Pulumi's JSON output; None prints readable text.
 
     Raises:
         StepFailed: There is no such file, or the preview fails, as for a wrong configuration.
     """
     name = file.name.removeprefix("Pulumi.").removesuffix(".yaml")
-    if file.name != f"Pulumi.{name}.yaml" or not (CHECKOUT / file.name).exists():
-        raise StepFailed(f"there is no stack file {file.name} in this checkout")
+    if file.name != f"Pulumi.{name}.yaml" or file.is_absolute() or not (CHECKOUT / file).exists():
+        raise StepFailed(f"there is no stack file {file} in this checkout")
     binaries = toolchain.build_pulumi()
     with tempfile.TemporaryDirectory(prefix="pulumi-slurm-preview-") as folder:
         kubeconfig = Path(folder) / "kubeconfig"
         kubeconfig.write_text(yaml.safe_dump(unreachable_kubeconfig()))
-        stack = Stack(Path(folder) / "stack", binaries, kubeconfig, name)
+        stack = Stack(Path(folder) / "stack", binaries, kubeconfig, name, tracked=CHECKOUT / file)
         stack.prepare()
         stack.write_config({})
         if output is None:

@@ -42,13 +42,15 @@ class Stack:
         folder: Where everything about it is kept, inside the instance's state folder.
         binaries: Folder with the Pulumi CLI and its Python language host.
         kubeconfig: Kubernetes that the stack is for.
-        name: Name of the stack, whose tracked file is Pulumi.<name>.yaml.
+        name: Name of the stack.
+        tracked: The stack's file in the checkout; None for Pulumi.<name>.yaml.
     """
 
     folder: Path
     binaries: Path
     kubeconfig: Path
     name: str = STACK
+    tracked: Path | None = None
 
     @property
     def config_file(self) -> Path:
@@ -167,7 +169,7 @@ class Stack:
 
         Edits of the instance's copy stay until the tracked file itself changes, which it prints.
         """
-        tracked = CHECKOUT / f"Pulumi.{self.name}.yaml"
+        tracked = self.tracked or CHECKOUT / f"Pulumi.{self.name}.yaml"
         base = self.folder / "tracked-config"
         content = tracked.read_text()
         current: dict[str, Any] = yaml.safe_load(self.config_file.read_text()) if self.config_file.exists() else {}

@@ -41,6 +41,13 @@ def test_the_instances_config_is_the_tracked_one_and_its_facts(stack):
     assert (stacks.CHECKOUT / "Pulumi.dev.yaml").read_text() == TRACKED
 
 
+def test_a_stack_may_have_its_file_in_another_folder(stack, tmp_path):
+    (tmp_path / "Pulumi.other.yaml").write_text(TRACKED.replace("2}", "7}"))
+    other = Stack(stack.folder, stack.binaries, stack.kubeconfig, "other", tracked=tmp_path / "Pulumi.other.yaml")
+    other.write_config({})
+    assert config(other)["config"]["pulumi-slurm:nodeSets"][0]["replicas"] == 7
+
+
 def test_edits_by_hand_stay_until_the_tracked_file_changes(stack, capsys):
     stack.write_config({})
     edited = config(stack)

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 from components.config import parse
+from components.config.slurm_keys import cgroup_conf
 from components.config.values import node_options, partition_options, slurm_options
 from components.slurm import slurm_conf
 from tests.image.small_cluster import CONTROLLER, NewCluster
@@ -64,8 +65,8 @@ RETIRED = {
         "BackupController",
     ),
     *("ControlAddr", "ControlMachine", "CoreSpecPlugin", "CryptoType", "ExtSensorsFreq", "ExtSensorsType"),
-    *("FastSchedule", "GetEnvTimeout", "JobCompPassScript", "JobContainerType", "JobCredentialPrivateKey"),
-    *("JobCredentialPublicCertificate", "KeepAliveTime", "LaunchType", "MaxJobId", "PowerParameters", "PowerPlugin"),
+    *("FastSchedule", "GetEnvTimeout", "JobContainerType", "JobCredentialPrivateKey"),
+    *("JobCredentialPublicCertificate", "KeepAliveTime", "LaunchType", "PowerParameters", "PowerPlugin"),
     *("RoutePlugin", "SallocDefaultCommand", "SbcastParameters"),
 }
 """Slurm's parser takes them to say that they do nothing, or under which name they went on; slurm.conf(5) has none."""
@@ -83,6 +84,43 @@ def test_every_key_of_the_installed_slurm_is_ours_or_refused_or_allowed(image: P
     said = slurm_options.ALLOWED.keys() | slurm_options.OWNED.keys() | slurm_options.REFUSED.keys()
     assert sorted(installed - said) == [], "nobody said whether slurm.options may set these"
     assert sorted(said - installed) == sorted(OF_THE_PARSER), "Slurm does not have these"
+
+
+CGROUP = """
+import ctypes, os, sys, tempfile
+
+folder = tempfile.mkdtemp()
+open(folder + "/slurm.conf", "w").close()
+with open(folder + "/cgroup.conf", "w") as file:
+    file.write(sys.argv[1])
+os.environ["SLURM_CONF"] = folder + "/slurm.conf"
+ctypes.CDLL("/opt/slurm/lib/slurm-wlm/libslurmfull.so").slurm_cgroup_conf_init()
+print("read")
+"""
+"""Slurm ends the process where it cannot read the file."""
+FREE_OF_CGROUP = {
+    "AllowedSwapSpace": "50.5",
+    "CgroupJobIdPaths": "yes",
+    "ConstrainSwapSpace": "yes",
+    "MemorySwappiness": "10",
+    "MinRAMSpace": "64",
+    "SignalChildrenProcesses": "no",
+}
+
+
+def cgroup_conf_said(image: Path, text: str) -> str:
+    """Return what the parser of the installed Slurm says of a cgroup.conf."""
+    command = ["chroot", image, "python3", "-c", CGROUP, text]
+    asked = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return asked.stdout + asked.stderr
+
+
+def test_slurm_reads_each_free_key_of_cgroup_conf(image: Path) -> None:
+    assert FREE_OF_CGROUP.keys() == set(cgroup_conf.KEYS.allowed)
+    text = "".join(f"{key}={value}\n" for key, value in FREE_OF_CGROUP.items())
+    assert all(not cgroup_conf.refusal(key, value) for key, value in FREE_OF_CGROUP.items())
+    assert cgroup_conf_said(image, text) == "read\n"
+    assert "NoSuchKey" in cgroup_conf_said(image, text + "NoSuchKey=yes\n")
 
 
 def rows(image: Path, first: str) -> set[str]:

@@ -23,16 +23,21 @@ def status() -> str:
     ).stdout
 
 
-@pytest.fixture(scope="module")
-def previewed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def preview_of(file: str, folder: Path) -> dict[str, Any]:
+    """Return Pulumi's preview of a stack file; the checkout stays as it is."""
     before = status()
-    output = tmp_path_factory.mktemp("preview") / "preview.json"
-    command = [sys.executable, "-m", "devcluster", "preview", "Pulumi.gpu.example.yaml", "--out", str(output)]
+    output = folder / "preview.json"
+    command = [sys.executable, "-m", "devcluster", "preview", file, "--out", str(output)]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     assert status() == before
     answer: dict[str, Any] = json.loads(output.read_text())
     return answer
+
+
+@pytest.fixture(scope="module")
+def previewed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return preview_of("Pulumi.gpu.example.yaml", tmp_path_factory.mktemp("preview"))
 
 
 def created(previewed: dict[str, Any]) -> dict[str, str]:
@@ -55,6 +60,13 @@ def test_the_example_is_previewed_from_end_to_end_without_a_cluster(previewed: d
     # Other makers' operators are there already: nothing of theirs is installed.
     assert not any("helm" in each or "kubernetes-cert-manager" in each for each in every_type)
     assert types["h100"] == types["cpu"] == "kubernetes:apps/v1:StatefulSet"
+
+
+def test_a_sites_slurm_conf_in_this_programs_words_is_previewed(tmp_path: Path) -> None:
+    types = created(preview_of("examples/Pulumi.odyssey.yaml", tmp_path))
+    node_sets = {name for name, kind in types.items() if kind.endswith("v1alpha1:NodeSet")}
+    wanted = ["general", "interact", "unrestricted", "hernquist", "kuang", "bigmem", "gpgpu", "davis"]
+    assert node_sets == {f"{name}-nodes" for name in wanted}
 
 
 def test_a_file_that_is_not_there_is_told_in_a_sentence() -> None:

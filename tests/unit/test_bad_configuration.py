@@ -341,6 +341,8 @@ BAD: list[tuple[str, Any, str]] = [
             ("AcctGatherProfileType", "slurmstepd would write as root where users write"),
             ("JobCompPass", "everybody on the cluster can read slurm.conf"),
             ("TLSType", "Debian's Slurm is built without tls/s2n"),
+            ("JobCompPassScript", "slurmctld would run it in its own pod"),
+            ("DownNodes", "nodes register themselves, so slurm.conf names none"),
         )
     ),
     (
@@ -363,6 +365,40 @@ BAD: list[tuple[str, Any, str]] = [
     ("slurm.options", {"PrologFlags": "Alloc,RunInJob"}, "want PrologFlags without runinjob"),
     ("slurm.options", {"SlurmctldParameters": "allow_user_triggers"}, "slurmctld would run users' programs"),
     ("slurm.options", {"SlurmctldParameters": "Enable_Stepmgr"}, "slurmstepd would hold slurm.key on the job's node"),
+    (
+        "slurm.options",
+        {"SlurmctldParameters": "-enable_expedited_requeue,-enable_configless"},
+        "want SlurmctldParameters with no item to take out but -conmgr_max_connections or -enable_expedited_requeue",
+    ),
+    (
+        "slurm.options",
+        {"LaunchParameters": "-use_interactive_step"},
+        "want LaunchParameters without `-` before an item",
+    ),
+    (
+        "slurm.options",
+        {"CommunicationParameters": "disable_http"},
+        "CommunicationParameters without disable_http: Kubernetes asks slurmctld by HTTP",
+    ),
+    ("slurm.cgroupOptions", {"ConstrainSwapSpaces": "yes"}, "that Slurm 26.05 knows; did you mean ConstrainSwapSpace?"),
+    ("slurm.cgroupOptions", {"constrainSwapSpace": "yes"}, "want ConstrainSwapSpace, as Slurm writes it"),
+    ("slurm.cgroupOptions", {"ConstrainCores": "yes"}, "want slurm.constrainCores in its place"),
+    (
+        "slurm.cgroupOptions",
+        {"IgnoreSystemd": "no"},
+        "IgnoreSystemd is set by this program, there is no systemd in a pod",
+    ),
+    ("slurm.cgroupOptions", {"AllowedRAMSpace": "200"}, "want no AllowedRAMSpace: jobs would get more or less memory"),
+    ("slurm.cgroupOptions", {"ConstrainSwapSpace": True}, 'want text in quotes, such as "YES"'),
+    ("slurm.cgroupOptions", {"ConstrainSwapSpace": "yes\nCgroupPlugin=disabled"}, "want yes or no, in quotes"),
+    ("slurm.cgroupOptions", {"AllowedSwapSpace": "half"}, "want a percentage such as 50 or 50.5"),
+    ("slurm.cgroupOptions", {"MemorySwappiness": 101}, "want a whole number from 0 to 100"),
+    ("slurm.cgroupOptions", {"MinRAMSpace": "0"}, "want a whole number of MiB"),
+    (
+        "slurm",
+        {"cgroupPlugin": "disabled", "cgroupOptions": {"MinRAMSpace": "64"}},
+        "slurm.cgroupOptions.MinRAMSpace: got '64'; want nothing with slurm.cgroupPlugin: disabled",
+    ),
     ("slurm.options", {"SlurmdParameters": "contain_spank"}, "want SlurmdParameters without contain_spank"),
     (
         "slurm.options",

@@ -280,6 +280,12 @@ EFFECTS: list[Effect] = [
     ("health.checks.unknown", "drain", worker("unknownDrains"), True),
     ("slurm.cgroupPlugin", "disabled", lambda c: slurm_conf.cgroup_conf(c), "CgroupPlugin=disabled\n"),
     ("slurm.constrainCores", True, lambda c: slurm_conf.cgroup_conf(c).splitlines()[-1], "ConstrainCores=yes"),
+    (
+        "slurm.cgroupOptions",
+        {"ConstrainSwapSpace": "yes", "AllowedSwapSpace": "50"},
+        lambda c: slurm_conf.cgroup_conf(c).splitlines()[-2:],
+        ["ConstrainSwapSpace=yes", "AllowedSwapSpace=50"],
+    ),
     ("slurm.files", {"topology.yaml": "- x\n"}, lambda c: slurm_conf.files(c)["topology.yaml"], "- x\n"),
     ("slurm.mpiPlugins", ["pmi2"], has("PluginDir=/opt/slurm/lib/slurm-wlm:/opt/slurm/lib/slurm-pmi2"), True),
     ("slurm.privateData", [], has("PrivateData=jobs,usage"), False),

@@ -50,7 +50,9 @@ def test_every_role_that_pods_ask_for_is_one_of_the_entrys() -> None:
     }
     daemons = {"controller", "accounting", "rest", "worker", "login", "directory"}
     assert asked == daemons | {"rehearsal", "proxy", "populate"}
-    assert probes == {f"ready-{each}" for each in daemons}
+    assert probes == {f"ready-{each}" for each in daemons - {"controller"}}
+    ready = MAINS[names.CONTROLLER]["readinessProbe"]["httpGet"]
+    assert ready == {"path": "/readyz", "port": "slurmctld"}
     assert asked | probes <= ROLES.keys()
 
 

@@ -73,6 +73,9 @@ def test_every_key_that_we_write_is_ours_or_may_be_set() -> None:
         "MpiDefault",
         "SlurmctldSyslogDebug",
         "SlurmdSyslogDebug",
+        "SlurmdTimeout",
+        "MinJobAge",
+        "EnforcePartLimits",
     }
 
 
@@ -82,8 +85,9 @@ def test_items_of_lists_are_added_to_ours() -> None:
         "SlurmctldParameters": "idle_on_node_suspend",
     }
     found = lines(config_with("slurm.options", options))
-    assert found["SchedulerParameters"] == "nohold_on_prolog_fail,bf_interval=60"
-    assert found["SlurmctldParameters"] == "enable_configless,reconfig_on_restart,idle_on_node_suspend"
+    assert found["SchedulerParameters"] == "nohold_on_prolog_fail,bf_continue,bf_interval=60"
+    ours = "enable_configless,reconfig_on_restart,enable_expedited_requeue"
+    assert found["SlurmctldParameters"] == f"{ours},idle_on_node_suspend"
 
 
 def test_a_task_plugin_replaces_none_and_joins_cgroup() -> None:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BeforeValidator
 
 from components.config.values import select_parameters
+from components.config.values.line_keys import LineKeys
 from components.config.values.validation import wrong
 from contract.slurm_options import WORKER_START
 
@@ -87,7 +88,7 @@ _OWNED_FOR: Final = {
         "SuspendProgram",
         "SuspendTime",
     ),
-    "it comes from nodeSets and partitions": ("NodeName", "NodeSet", "PartitionName", "DownNodes", "FrontendName"),
+    "it comes from nodeSets and partitions": ("NodeName", "NodeSet", "PartitionName", "FrontendName"),
     "it would read a file that is not declared": ("Include",),
     "it comes from health": ("HealthCheckInterval", "HealthCheckNodeState", "HealthCheckTimeout"),
     "the operator and dashboards read these metrics": ("MetricsType", "MetricsParameters"),
@@ -97,6 +98,7 @@ _OWNED_FOR: Final = {
 OWNED: Final = {key.lower(): reason for reason, keys in _OWNED_FOR.items() for key in keys}
 
 _REFUSED_FOR: Final = {
+    "nodes register themselves, so slurm.conf names none; drain one with scontrol update": ("DownNodes",),
     "slurmstepd would load PAM modules of the users' root with all its rights": ("UsePAM",),
     "it would take the place of the prolog that keeps jobs from a node without its jail": (
         "PrEpPlugins",
@@ -112,6 +114,7 @@ _REFUSED_FOR: Final = {
         "AcctGatherProfileType",
     ),
     "everybody on the cluster can read slurm.conf": ("JobCompPass",),
+    "slurmctld would run it in its own pod": ("JobCompPassScript",),
     "slurmstepd would run the users' xauth": ("X11Parameters",),
     "Debian's Slurm is built without tls/s2n, and their scripts would run outside of the jail": (
         "TLSType",
@@ -137,6 +140,9 @@ CHOICES: Final = {key.lower(): frozenset(words) for key, words in _ONE_OF.items(
 """Key in lower case → its allowed words. Other words need a program or file that a pod does not have."""
 
 _NOT: Final = {
+    "CommunicationParameters": {
+        "disable_http": "Kubernetes asks slurmctld by HTTP whether it is ready, and Prometheus for metrics",
+    },
     "LaunchParameters": {
         # slurmctld refuses to start with both. With ours, nodes look up a heterogeneous job's user.
         "enable_nss_slurm": "this program sets disable_send_gids, its opposite",
@@ -171,6 +177,16 @@ def _allowed() -> dict[str, str]:
 
 ALLOWED: Final = _allowed()
 """Keys of slurm.conf that a user may set, by their lower-case form: Slurm ignores case."""
+
+KEYS: Final = LineKeys(
+    of="slurm.conf",
+    at="slurm",
+    typed={},
+    owned={key: reason for reason, keys in _OWNED_FOR.items() for key in keys},
+    refused={key: reason for reason, keys in _REFUSED_FOR.items() for key in keys},
+    allowed=tuple(ALLOWED.values()),
+)
+"""The same lists, with each key as Slurm writes it."""
 
 
 def check_option_name(name: str) -> str:

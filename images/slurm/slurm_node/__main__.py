@@ -20,7 +20,6 @@ ROLES = {
     "populate": "roles.populate:main",
     "directory": "roles.ldap:main",
     "ready-accounting": "conditions.ready:accounting",
-    "ready-controller": "conditions.ready:controller",
     "ready-worker": "conditions.ready:worker",
     "ready-login": "conditions.ready:login",
     "ready-directory": "conditions.ready:ldap",

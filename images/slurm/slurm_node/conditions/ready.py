@@ -42,17 +42,6 @@ def listens(table: str, port: int) -> bool:
     return any(row[1].endswith(f":{port:04X}") and row[3] == "0A" for row in rows)
 
 
-def controller() -> int:
-    """Ready when slurmctld answers a ping."""
-    try:
-        ping = subprocess.run(["scontrol", "ping"], capture_output=True, text=True, timeout=SECONDS, check=False)
-    except subprocess.TimeoutExpired:
-        raise NodeError(f"not ready: slurmctld did not answer in {SECONDS} s") from None
-    if " is UP" not in ping.stdout:
-        raise NodeError(f"not ready: {ping.stdout.strip() or ping.stderr.strip()}")
-    return 0
-
-
 def accounting() -> int:
     """Ready when a query reaches the database through slurmdbd and returns."""
     question = ["sacctmgr", "--noheader", "--parsable2", "show", "cluster", "format=cluster"]
