@@ -175,8 +175,9 @@ class Accounting(Model):
 
     @rule
     def _enforced(self) -> Iterator[Violation]:
-        people = [user for account in self.accounts for user in account.users]
-        if any(row.limits for row in (*self.qos, *self.accounts, *people)) and not self.enforces_limits:
+        people = [user for account in self.accounts for user in getattr(account, "users", ())]
+        rows: list[Model] = [*self.qos, *self.accounts, *people]
+        if any(getattr(row, "limits", ()) for row in rows) and not self.enforces_limits:
             want = "limits or safe among them: Slurm keeps no job to the limits of accounting.qos and accounts else"
             yield Violation("enforce", want=want)
 

@@ -17,11 +17,7 @@ def section(config: Accounting) -> dict[str, Any] | None:
     """Return `spec.accounts` of the SlurmCluster, None if the operator has nothing to do with accounts."""
     if not (config.qos or config.accounts or config.removal is RemovalPolicy.DELETE):
         return None
-    users = {
-        f"{account.name}/{user.name}": _user(user, user.default or _is_alone(user, config.accounts))
-        for account in config.accounts
-        for user in account.users
-    }
+    users = {f"{account.name}/{user.name}": _user(user) for account in config.accounts for user in account.users}
     return {
         "removal": config.removal.value,
         "qos": {qos.name: _qos(qos) for qos in config.qos},
@@ -40,7 +36,7 @@ def _qos(qos: Qos) -> Values:
             "PreemptExemptTime": qos.preempt_exempt_time,
             "GraceTime": qos.grace_time,
             "UsageFactor": None if qos.usage_factor is None else format(float(qos.usage_factor), "g"),
-            "Flags": _joined(flag.value for flag in qos.flags),
+            "Flags": _joined(qos.flags),
             **_limits(qos.limits, accounts.QOS),
         }
     )
@@ -58,13 +54,8 @@ def _account(account: Account) -> Values:
     )
 
 
-def _user(user: AccountUser, is_default: bool) -> Values:
-    return _without_none({accounts.DEFAULT_ACCOUNT: accounts.YES if is_default else None, **_association(user)})
-
-
-def _is_alone(user: AccountUser, of: Iterable[Account]) -> bool:
-    """Return whether a user is in one account only, which then is the default one."""
-    return sum(other.name == user.name for account in of for other in account.users) == 1
+def _user(user: AccountUser) -> Values:
+    return _without_none({accounts.DEFAULT_ACCOUNT: accounts.YES if user.default else None, **_association(user)})
 
 
 def _association(row: Association) -> dict[str, object]:

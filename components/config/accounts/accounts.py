@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
-
 from components.config.accounts.qos import Description
 from components.config.model import Model, setting
 from components.config.rule import Violation, rule
@@ -51,7 +50,8 @@ class AccountUser(Association):
 
     name: UserName = setting("Login name.")
     default: bool = setting(
-        "Whether jobs that name no account run in this one. For a user of several accounts, one says so.",
+        "Whether jobs that name no account run in this one. Of a user's several accounts, one says so. Left out: for a "
+        "new user, yes.",
         default=False,
     )
 

@@ -17,8 +17,8 @@ from contract import accounts
 
 Description = Annotated[str, matching(r"[^\x00-\x1f\"'\\]{1,200}", "one line of text without quotes, 200 characters")]
 Factor = Annotated[str, text_of("a number such as 0.5"), matching(r"\d{1,6}(\.\d{1,4})?", "a number such as 0.5")]
-QosFlag = StrEnum("QosFlag", {flag: flag for flag in accounts.QOS_FLAGS})
-"""What a QOS does besides; the values are those of sacctmgr."""
+_FLAGS = f"one of {', '.join(accounts.QOS_FLAGS)}"
+QosFlag = Annotated[str, matching("|".join(accounts.QOS_FLAGS), _FLAGS)]
 
 
 class QosPreemptMode(StrEnum):
