@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from slurm_operator import accounts, metrics
-from slurm_operator.accounts import Entity, Ledger
+from slurm_operator.accounts import Entity, Found, Ledger
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 from slurm_operator.decide.cluster import accounting
-from slurm_operator.decide.cluster.accounts import Change, Decision, Removal, decide, qos_of_partitions
+from slurm_operator.decide.cluster.accounts import Change, Decision, Removal, decide, qos_of_partitions, waits_for
 from slurm_operator.execute import Executor
 from slurm_operator.findings import Finding, Findings, shown, under_way
 from slurm_operator.reasons import Reason
@@ -65,6 +65,10 @@ class Accounts:
         self._pause = GrowingPause(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         self._memory: _Memory | None = None
 
+    def forget(self) -> None:
+        """Forget all: another operator may act meanwhile, and the status then knows more."""
+        self._memory = None
+
     async def bring(self, now: PassContext) -> tuple[Findings, Mapping[str, Any] | None]:
         """Bring the declared QOS, accounts and users to slurmdbd.
 
@@ -96,7 +100,8 @@ class Accounts:
         return self._memory
 
     def _is_due(self, memory: _Memory) -> bool:
-        return memory.goes_on or self._clock() >= memory.looked + EVERY_SECONDS or self._may_try_again(memory)
+        tries_again = self._may_try_again(memory)
+        return memory.goes_on or self._clock() >= memory.looked + EVERY_SECONDS or tries_again
 
     def _may_try_again(self, memory: _Memory) -> bool:
         if not memory.refused or not self._pause.is_over("\n".join(sorted(memory.refused))):
@@ -113,7 +118,7 @@ class Accounts:
         decision = decide(memory.of[1], memory.ledger, found, in_partitions)
         memory.ledger = decision.ledger
         self._judge(decision, memory)
-        left = await self._take(now, decision, memory)
+        left = await self._take(now, decision, memory, found)
         memory.goes_on = bool(left or memory.done)
         memory.findings = _findings(decision, memory.refused, left)
         memory.status = accounts.told(memory.ledger, decision.undeclared, LISTED) or None
@@ -125,13 +130,17 @@ class Accounts:
         memory.refused = {step: why for step, why in memory.refused.items() if step in wanted}
         memory.done = set()
 
-    async def _take(self, now: PassContext, decision: Decision, memory: _Memory) -> int:
+    async def _take(self, now: PassContext, decision: Decision, memory: _Memory, found: Found) -> int:
         """Take steps, and return how many there was no time for."""
+        staying = {step.entity for step in decision.steps if isinstance(step, Removal) and str(step) in memory.refused}
         ends = self._clock() + min(LONGEST_SECONDS, now.budget.left(ACTED_AFTER_SECONDS, least=1.0))
         steps = [step for step in decision.steps if str(step) not in memory.refused]
         for number, step in enumerate(steps):
             if self._clock() >= ends:
                 return len(steps) - number
+            if isinstance(step, Removal) and waits_for(step.entity, staying, found):
+                staying.add(step.entity)
+                continue
             try:
                 await self._step(now, step)
             except SlurmError as error:
@@ -139,6 +148,7 @@ class Accounts:
                 if error.reason is not Trouble.REFUSED:
                     return len(steps) - number
                 memory.refused[str(step)] = str(error)
+                staying |= {step.entity} if isinstance(step, Removal) else set()
                 continue
             memory.done.add(str(step))
             memory.ledger = _noted(memory.ledger, step)

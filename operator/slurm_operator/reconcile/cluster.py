@@ -96,8 +96,11 @@ class Reconciler:
             KubernetesError: the API server was away or refused; the next pass begins anew.
             NotLeading: the lease is not ours any more.
         """
-        if not self._lease.held() or self._clock() >= self._told_at + COUNTS_HOLD_SECONDS:
+        leads = self._lease.held()
+        if not leads or self._clock() >= self._told_at + COUNTS_HOLD_SECONDS:
             metrics.forget_cluster()
+        if not leads:
+            self._accounts.forget()
         self._lease.check()
         budget = PassBudget(self._clock)
         bodies = await observe.clusters(self._reads)

@@ -70,9 +70,11 @@ def decide(declared: Declared, ledger: Ledger, found: Found, in_partitions: froz
         in_partitions: QOS that partitions name: without one of them slurmctld might not start again.
     """
     changes, held = list[Change](), list[str]()
+    leaving = _leaving(declared, ledger, found)
+    heirs = _heirs(declared, found, leaving)
     for entity in _in_order(declared.records):
         there = found.records.get(entity)
-        wanted = _wanted(entity, declared.records[entity], ledger, there)
+        wanted = {**_wanted(entity, declared.records[entity], ledger, there), **heirs.get(entity, {})}
         if there is None:
             changes.append(Change(entity, wanted, {}, makes=True))
             continue
@@ -81,9 +83,15 @@ def decide(declared: Declared, ledger: Ledger, found: Found, in_partitions: froz
         held += [_by_hand(entity, word) for word in stuck]
         if rest := {word: text for word, text in differing.items() if word not in stuck}:
             changes.append(Change(entity, rest, there))
-    removals, kept = _removals(declared, ledger, found, in_partitions) if declared.deletes else ([], [])
+    removals, kept = _removals(declared, found, leaving, in_partitions)
     steps: tuple[Change | Removal, ...] = (*_coordinators_last(changes), *removals)
     return Decision(steps, _ledger(declared, ledger, found), (*held, *kept), tuple(_undeclared(declared, found)))
+
+
+def waits_for(entity: Entity, refused: Iterable[Entity], found: Found) -> bool:
+    """Return True if a record must not go yet, since slurmdbd refused to delete one that needs it."""
+    staying = Found({other: found.records[other] for other in refused})
+    return bool(_needs(entity, staying, set(), frozenset()))
 
 
 def qos_of_partitions(files: Iterable[Mapping[str, str] | None]) -> frozenset[str]:
@@ -151,21 +159,52 @@ def _coordinators_last(changes: Iterable[Change]) -> Iterator[Change]:
     yield from last
 
 
+def _leaving(declared: Declared, ledger: Ledger, found: Found) -> set[Entity]:
+    """Return what an earlier declaration made and this one names no more, if the policy is to delete it."""
+    gone = {entity for entity in ledger.made if entity in found.records and entity not in declared.records}
+    return gone - _OWN if declared.deletes else set()
+
+
+def _heirs(declared: Declared, found: Found, leaving: set[Entity]) -> dict[Entity, Values]:
+    """Return associations that become their users' default ones, since Slurm lets no default one go before others."""
+    orphaned = {entity.user for entity in leaving if _is_default(entity, found)}
+    chosen = {entity.user for entity, values in declared.records.items() if values.get(slurms.DEFAULT_ACCOUNT)}
+    heirs = dict[str, Entity]()
+    for entity in sorted(declared.records):
+        if entity.user in orphaned - chosen:
+            heirs.setdefault(entity.user, entity)
+    return {entity: {slurms.DEFAULT_ACCOUNT: slurms.YES} for entity in heirs.values()}
+
+
+def _is_default(entity: Entity, found: Found) -> bool:
+    return bool(entity.user) and found.records[entity].get(slurms.DEFAULT_ACCOUNT) == slurms.YES
+
+
 def _removals(
-    declared: Declared, ledger: Ledger, found: Found, in_partitions: frozenset[str]
+    declared: Declared, found: Found, leaving: set[Entity], in_partitions: frozenset[str]
 ) -> tuple[list[Removal], list[str]]:
-    """Records that go, users first and QOS last, and sentences about those that others need."""
-    may_go = {entity for entity in ledger.made if entity in found.records and entity not in declared.records} - _OWN
+    """Return records that go, and sentences about those that others need."""
     removals, kept = list[Removal](), list[str]()
     going = set[Entity]()
     # From the end: a user's default account after his others, accounts after those below them, QOS at last.
-    for entity in (entity for entity in reversed(_in_order(found.records)) if entity in may_go):
-        if needs := _needs(entity, found, going, in_partitions):
+    for entity in (entity for entity in reversed(_in_order(found.records)) if entity in leaving):
+        if needs := _needs(entity, found, going, in_partitions) or _last_default(entity, declared, found, leaving):
             kept.append(f"{entity} stays: {needs}")
             continue
         going.add(entity)
-        removals.append(Removal(entity, whole=entity.kind is Kind.USER and _is_alone(entity, found, going)))
+        removals.append(Removal(entity, whole=bool(entity.user) and _is_alone(entity, found, going)))
     return removals, kept
+
+
+def _last_default(entity: Entity, declared: Declared, found: Found, leaving: set[Entity]) -> str:
+    """Say what a person does where a default account would leave a user with accounts that only people declare."""
+    if not entity.user or not _is_default(entity, found):
+        return ""
+    if any(other.user == entity.user for other in declared.records):
+        return ""
+    theirs = [other for other in found.records if other.user == entity.user and other not in leaving]
+    command = f"sacctmgr modify user {entity.user} set defaultaccount="
+    return f"it is his default account; choose another: {command}{theirs[0].account}" if theirs else ""
 
 
 def _needs(entity: Entity, found: Found, going: set[Entity], in_partitions: frozenset[str]) -> str:
