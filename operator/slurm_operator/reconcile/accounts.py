@@ -43,6 +43,7 @@ class _Memory:
         goes_on: whether steps are left, or their effect is yet to be seen.
         done: the steps since slurmdbd was read last.
         refused: step → why it failed.
+        again: the same of steps that are tried again. They are told until they are seen to have an effect.
     """
 
     of: tuple[str, accounts.Declared]
@@ -51,6 +52,7 @@ class _Memory:
     goes_on: bool = True
     done: set[str] = dataclasses.field(default_factory=set)
     refused: dict[str, str] = dataclasses.field(default_factory=dict)
+    again: dict[str, str] = dataclasses.field(default_factory=dict)
     findings: Findings = dataclasses.field(default_factory=Findings)
     status: Mapping[str, Any] | None = None
 
@@ -106,7 +108,7 @@ class Accounts:
     def _may_try_again(self, memory: _Memory) -> bool:
         if not memory.refused or not self._pause.is_over("\n".join(sorted(memory.refused))):
             return False
-        memory.refused.clear()
+        memory.again, memory.refused = memory.refused, {}
         return True
 
     async def _look(self, now: PassContext, memory: _Memory) -> None:
@@ -120,7 +122,7 @@ class Accounts:
         self._judge(decision, memory)
         left = await self._take(now, decision, memory, found)
         memory.goes_on = bool(left or memory.done)
-        memory.findings = _findings(decision, memory.refused, left)
+        memory.findings = _findings(decision, {**memory.again, **memory.refused}, left)
         memory.status = accounts.told(memory.ledger, decision.undeclared, LISTED) or None
 
     def _judge(self, decision: Decision, memory: _Memory) -> None:
@@ -128,6 +130,7 @@ class Accounts:
         wanted = {str(step) for step in decision.steps}
         memory.refused |= dict.fromkeys(wanted & memory.done, NO_EFFECT)
         memory.refused = {step: why for step, why in memory.refused.items() if step in wanted}
+        memory.again = {step: why for step, why in memory.again.items() if step in wanted}
         memory.done = set()
 
     async def _take(self, now: PassContext, decision: Decision, memory: _Memory, found: Found) -> int:
