@@ -1,4 +1,4 @@
-"""What a QOS, an account and an association have in slurmdbd, by sacctmgr's words and as slurmrestd writes it.
+"""The values of a QOS, an account and an association in slurmdbd: sacctmgr's words, and where slurmrestd has them.
 
 Values travel as text: the program writes them into the SlurmCluster, the operator compares them with slurmdbd's. One
 meaning has one text. Times are minutes or seconds, memory is MiB, lists are sorted and joined by commas.

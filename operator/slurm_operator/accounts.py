@@ -54,7 +54,7 @@ Records = Mapping[Entity, Values]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Declared:
-    """What the SlurmCluster declares; `deletes`: what it made earlier goes with its declaration."""
+    """The declaration of the SlurmCluster; `deletes`: what it made earlier goes with its declaration."""
 
     records: Records
     deletes: bool = False
@@ -62,7 +62,7 @@ class Declared:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ledger:
-    """What the operator did, as the status says: values that it set or found as declared, and records that it made."""
+    """The operator's deeds, as the status says: values that it set or found as declared, and records that it made."""
 
     given: Records = dataclasses.field(default_factory=dict)
     made: frozenset[Entity] = frozenset()
@@ -81,7 +81,7 @@ class Other:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Found:
-    """What slurmdbd has. `administrators` are users with an AdminLevel."""
+    """The content of slurmdbd. `administrators` are users with an AdminLevel."""
 
     records: Records
     others: tuple[Other, ...] = ()

@@ -144,7 +144,7 @@ class AccountingRoom:
         self._end()
 
     def sh(self, *command: str, within: int = 60) -> str:
-        """What a command in the slurm image's root says."""
+        """Return what a command in the slurm image's root says."""
         done = subprocess.run(self._inside(*command), capture_output=True, text=True, timeout=within, check=False)
         return done.stdout + done.stderr
 

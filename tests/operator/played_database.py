@@ -40,7 +40,7 @@ class PlayedDatabase:
         self.most = 1000
 
     def found(self) -> Found:
-        """What it has."""
+        """Return what it has."""
         return Found({entity: dict(values) for entity, values in self.records.items()})
 
     async def accounts(self, cluster: str) -> Found:
@@ -98,7 +98,7 @@ class PlayedDatabase:
         assert not stuck, f"slurmrestd would not take {stuck} away"
 
     def _below(self, account: Entity) -> set[Entity]:
-        """What goes with an account."""
+        """Return what goes with an account."""
         users = {other for other in self.records if other.user and other.account == account.name}
         accounts = {other for other, values in self.records.items() if values.get("Parent") == account.name}
         return users.union(accounts, *map(self._below, accounts))

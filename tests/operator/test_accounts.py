@@ -34,7 +34,7 @@ PEOPLE = records(
 
 
 def steps(declared: Records, found: Records, ledger: Ledger | None = None, deletes: bool = False) -> list[str]:
-    """What is to be done, in words."""
+    """Return what is to be done, in words."""
     decision = decide(Declared(declared, deletes), ledger or Ledger(), Found({**OWN, **found}))
     return [str(step) for step in decision.steps]
 

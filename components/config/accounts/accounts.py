@@ -25,7 +25,7 @@ class RemovalPolicy(StrEnum):
 
 
 class Association(Model):
-    """What an account and a user in an account have alike."""
+    """The part that an account and a user in an account have alike."""
 
     fairshare: Shares | None = setting("Shares beside others below the same account. Left out: 1.", default=None)
     qos: list[QosName] = setting(

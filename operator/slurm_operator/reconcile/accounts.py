@@ -34,7 +34,7 @@ NO_EFFECT = "slurmdbd did not refuse it, and did not take it: does it know each 
 
 @dataclasses.dataclass(slots=True)
 class _Memory:
-    """What is known of one declaration of one SlurmCluster.
+    """The knowledge of one declaration of one SlurmCluster.
 
     Attributes:
         of: the SlurmCluster's uid, and what it declares.

@@ -52,7 +52,7 @@ class Removal:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do, in this order. `held` says what can't be done, `undeclared` what is there besides."""
+    """The steps to take, in this order. `held` says what can't be done, `undeclared` what is there besides."""
 
     steps: tuple[Change | Removal, ...]
     ledger: Ledger
@@ -241,7 +241,7 @@ def _is_alone(entity: Entity, found: Found, going: set[Entity]) -> bool:
 
 
 def _ledger(declared: Declared, ledger: Ledger, found: Found) -> Ledger:
-    """What is given now: declared values that are there, and earlier ones that are yet to go or to change."""
+    """Return what is given now: declared values that are there, and earlier ones that are yet to go or to change."""
     given = dict[Entity, Values]()
     for entity, wanted in declared.records.items():
         there = found.records.get(entity)
