@@ -179,6 +179,19 @@ def test_what_a_pass_made_is_known_although_its_status_was_lost(passes: Passes) 
     assert not passes.database.records.keys() & DECLARED.records.keys()
 
 
+def test_accounts_wait_until_slurmctld_has_registered_its_cluster_and_qos_do_not(passes: Passes) -> None:
+    root = Entity(ACCOUNT, "root")
+    values = passes.database.records.pop(root)
+    for _ in range(3):
+        (told,) = passes.run(DECLARED)
+        assert told.severity.name == "PROGRESSING"
+    assert passes.database.calls == ["new QOS high Priority=9"]
+    passes.database.records[root] = values
+    passes.run(DECLARED)
+    assert passes.run(DECLARED) == []
+    assert DECLARED.records.keys() <= passes.database.records.keys()
+
+
 def test_another_operator_deletes_what_the_status_says_was_made_and_nothing_else(passes: Passes) -> None:
     passes.run(DECLARED)
     passes.run(DECLARED)

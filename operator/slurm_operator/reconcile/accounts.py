@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from contract.accounts import ROOT
 from slurm_operator import accounts, metrics
-from slurm_operator.accounts import Entity, Found, Ledger
+from slurm_operator.accounts import Entity, Found, Kind, Ledger
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 from slurm_operator.decide.cluster import accounting
@@ -134,12 +135,23 @@ class Accounts:
         memory.done = set()
 
     async def _take(self, now: PassContext, decision: Decision, memory: _Memory, found: Found) -> int:
-        """Take steps, and return how many there was no time for."""
-        staying = {step.entity for step in decision.steps if isinstance(step, Removal) and str(step) in memory.refused}
-        ends = self._clock() + min(LONGEST_SECONDS, now.budget.left(ACTED_AFTER_SECONDS, least=1.0))
+        """Take steps, and return how many are left for the next pass."""
         steps = [step for step in decision.steps if str(step) not in memory.refused]
+        staying = {step.entity for step in decision.steps if isinstance(step, Removal) and str(step) in memory.refused}
+        left = await self._take_in_time(now, steps, memory, found, staying)
+        if memory.done:
+            metrics.ACTIONS.labels("SetAccounts").inc()
+            words = f"set in slurmdbd, as accounting says: {shown(sorted(memory.done))}"
+            await self._executor.report.event(now.body, "SetAccounts", words)
+        return left
+
+    async def _take_in_time(
+        self, now: PassContext, steps: Sequence[Change | Removal], memory: _Memory, found: Found, staying: set[Entity]
+    ) -> int:
+        """Take steps, but for those that records in `staying` need; returned is how many are left."""
+        ends = self._clock() + min(LONGEST_SECONDS, now.budget.left(ACTED_AFTER_SECONDS, least=1.0))
         for number, step in enumerate(steps):
-            if self._clock() >= ends:
+            if self._clock() >= ends or (step.entity.kind is not Kind.QOS and not _is_registered(found)):
                 return len(steps) - number
             if isinstance(step, Removal) and waits_for(step.entity, staying, found):
                 staying.add(step.entity)
@@ -155,10 +167,6 @@ class Accounts:
                 continue
             memory.done.add(str(step))
             memory.ledger = _noted(memory.ledger, step)
-        if memory.done:
-            metrics.ACTIONS.labels("SetAccounts").inc()
-            words = f"set in slurmdbd, as accounting says: {shown(sorted(memory.done))}"
-            await self._executor.report.event(now.body, "SetAccounts", words)
         return 0
 
     async def _step(self, now: PassContext, step: Change | Removal) -> None:
@@ -167,6 +175,11 @@ class Accounts:
             await now.rest.change_account(now.seen.cluster.name, step)
         else:
             await now.rest.remove_account(now.seen.cluster.name, step)
+
+
+def _is_registered(found: Found) -> bool:
+    """Return True once slurmctld has told slurmdbd of its cluster, which then has a root account."""
+    return Entity(Kind.ACCOUNT, ROOT) in found.records
 
 
 def _noted(ledger: Ledger, step: Change | Removal) -> Ledger:

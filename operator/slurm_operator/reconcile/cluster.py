@@ -126,9 +126,10 @@ class Reconciler:
         people, stored = Findings(), body.get("status", {}).get("accounts")
         try:
             async with asyncio.timeout(budget.left(BROUGHT_AFTER_SECONDS)):
+                # QOS come before partitions that name them: slurmctld would not start without one.
+                people, stored = await self._accounts.bring(now)
                 configured, closed = await self._bring_configuration(now, served.nodes)
                 told, appointed = await self._administrators.bring(now)
-                people, stored = await self._accounts.bring(now)
         except TimeoutError:
             configured, closed = configuration.cut_short(seen)
         findings = Findings([*configured, *failures, *told, *people, *self._pod_conditions.problems])
