@@ -31,7 +31,11 @@ PHYSICS: dict[str, Any] = {
 ALICE: dict[str, Any] = {
     "name": "alice", "fairshare": "parent", "limits": {"MaxJobs": 3, "MaxTRESPerJob": "cpu=4,gres/gpu=1"},
 }  # fmt: skip
-OPTICS: dict[str, Any] = {"name": "optics", "parent": "physics", "users": [ALICE, {"name": "games"}]}
+OPTICS: dict[str, Any] = {
+    "name": "optics",
+    "parent": "physics",
+    "users": [ALICE, {"name": "games", "limits": {"MaxSubmitJobs": 1}}],
+}
 
 
 def declared(**accounting: Any) -> dict[str, Any] | None:
@@ -85,8 +89,10 @@ def test_accounts_are_brought_to_slurmdbd_and_go_by_policy_while_peoples_own_sta
     ]
 
     # A job of one of them: its user, account and QOS stay until it has ended.
-    submitted = room.sh("sbatch", "--uid=games", "-A", "optics", "-o", "/dev/null", "--wrap", "true")
+    submit = ("sbatch", "--uid=games", "-A", "optics", "-o", "/dev/null", "--wrap", "true")
+    submitted = room.sh(*submit)
     assert "Submitted batch job" in submitted
+    assert "AssocMaxSubmitJobLimit" in room.sh(*submit), "slurmctld keeps to the limit"
     gone = declared(removal="delete")
     told = room.bring(gone, odder["status"])
     assert any("user games in optics deleted" in line and "Job(s) active" in line for line in told["findings"])
