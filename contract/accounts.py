@@ -4,7 +4,6 @@ Values travel as text: the program writes them into the SlurmCluster, the operat
 meaning has one text. Times are minutes or seconds, memory is MiB, lists are sorted and joined by commas.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
@@ -57,7 +56,7 @@ def _typed(kind: Kind, path: str, default: str = "", *, is_kept_empty: bool = Tr
     return Field(kind, tuple(path.split("/")), default, is_limit=False, is_kept_empty=is_kept_empty)
 
 
-def _limits(paths: Mapping[str, str]) -> dict[str, Field]:
+def _limits(paths: dict[str, str]) -> dict[str, Field]:
     """Limits by their words; the word says which form it is."""
     kinds = {"TRES": Kind.TRES, "Wall": Kind.MINUTES}
     of = {word: next((kind for part, kind in kinds.items() if part in word), Kind.COUNT) for word in paths}
@@ -71,7 +70,7 @@ NORMAL: Final = "normal"
 PARENT_SHARES: Final = 2147483647
 """Shares that stand for `parent` (SLURMDB_FS_USE_PARENT in slurmdb.h)."""
 
-QOS: Final[Mapping[str, Field]] = {
+QOS: Final[dict[str, Field]] = {
     "Description": _typed(Kind.TEXT, "description"),
     "Priority": _typed(Kind.COUNT, "priority", "0"),
     "Preempt": _typed(Kind.NAMES, "preempt/list", is_kept_empty=False),
@@ -110,7 +109,7 @@ QOS: Final[Mapping[str, Field]] = {
 }
 """Word of sacctmgr → the value of a QOS."""
 
-_ASSOCIATION: Final[Mapping[str, Field]] = {
+_ASSOCIATION: Final[dict[str, Field]] = {
     "Fairshare": _typed(Kind.SHARES, "shares_raw", "1"),
     "QOS": _typed(Kind.NAMES, "qos", is_kept_empty=False),
     "DefaultQOS": _typed(Kind.NAME, "default/qos"),
@@ -143,22 +142,22 @@ COORDINATORS: Final = "Coordinators"
 DEFAULT_ACCOUNT: Final = "DefaultAccount"
 YES: Final = "yes"
 
-ACCOUNT_RECORD: Final[Mapping[str, Field]] = {
+ACCOUNT_RECORD: Final[dict[str, Field]] = {
     DESCRIPTION: _typed(Kind.TEXT, "description"),
     ORGANIZATION: _typed(Kind.TEXT, "organization"),
     COORDINATORS: _typed(Kind.NAMES, "coordinators"),
 }
 """Word of sacctmgr → the value of an account beside its association."""
-ACCOUNT: Final[Mapping[str, Field]] = {
+ACCOUNT: Final[dict[str, Field]] = {
     PARENT: _typed(Kind.NAME, "parent_account", ROOT),
     **ACCOUNT_RECORD,
     **_ASSOCIATION,
 }
 """Word of sacctmgr → the value of an account and its association."""
-USER: Final[Mapping[str, Field]] = {DEFAULT_ACCOUNT: _typed(Kind.NAME, "is_default"), **_ASSOCIATION}
+USER: Final[dict[str, Field]] = {DEFAULT_ACCOUNT: _typed(Kind.NAME, "is_default"), **_ASSOCIATION}
 """Word of sacctmgr → the value of a user's association."""
 
-QOS_FLAGS: Final[Mapping[str, str]] = {
+QOS_FLAGS: Final[dict[str, str]] = {
     "DenyOnLimit": "DENY_LIMIT",
     "EnforceUsageThreshold": "ENFORCE_USAGE_THRESHOLD",
     "NoDecay": "NO_DECAY",
