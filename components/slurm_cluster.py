@@ -17,7 +17,17 @@ from components.control.ledger import LedgerSecrets
 from components.jail import jail_population, jail_storage
 from components.kubernetes.component import Component, Part, custom_resource
 from components.kubernetes.manifest import Manifest, declared
-from components.slurm import accounting, config_dry_run, configuration, controller, database, login, node_set, rest_api
+from components.slurm import (
+    accounting,
+    accounts,
+    config_dry_run,
+    configuration,
+    controller,
+    database,
+    login,
+    node_set,
+    rest_api,
+)
 from contract import names
 
 _SPARE_SECONDS: Final = 30
@@ -249,6 +259,8 @@ def cluster_resource(config: Config) -> dict[str, Any]:
     }
     if config.accounting.is_on:
         spec["accounting"] = names.ACCOUNTING
+    if section := accounts.section(config.accounting):
+        spec["accounts"] = section
     if levels := {user.name: user.admin_level.value for user in config.login.users if user.admin_level}:
         spec["administrators"] = levels
     return declared(config, names.API_VERSION, "SlurmCluster", config.cluster.name, "cluster", {"spec": spec})

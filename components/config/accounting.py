@@ -1,10 +1,14 @@
 """Configuration of accounting: which jobs ran, for whom, and what they used."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from enum import StrEnum
 from typing import Final
 
-from components.config.model import Model, setting
+from components.config.accounts.accounts import Account, RemovalPolicy
+from components.config.accounts.between import CHECKS
+from components.config.accounts.qos import Qos
+from components.config.model import Model, NotParsedError, setting
 from components.config.pod_options import POD_OPTIONS, PlacedPodOptions
 from components.config.pods import PodResources, accounting_resources, database_resources
 from components.config.rule import Violation, rule
@@ -155,6 +159,27 @@ class Accounting(Model):
     )
     retention: Retention = setting("How long records are kept.", factory=Retention)
     priority: Priority = setting("What decides which waiting job starts first.", factory=Priority)
+    qos: list[Qos] = setting("QOS that the operator brings to slurmdbd; see docs/accounting.md.", factory=list)
+    accounts: list[Account] = setting("Accounts, with their users, that the operator brings to slurmdbd.", factory=list)
+    removal: RemovalPolicy = setting(
+        "What becomes of QOS, accounts and users that a configuration made and names no more. keep: they stay. "
+        "delete: they go, unless jobs or things of others need them.",
+        default=RemovalPolicy.KEEP,
+    )
+
+    @rule
+    def _people(self) -> Iterator[Violation]:
+        for check in CHECKS:
+            with suppress(NotParsedError):
+                yield from check(self.qos, self.accounts)
+
+    @rule
+    def _enforced(self) -> Iterator[Violation]:
+        people = [user for account in self.accounts for user in getattr(account, "users", ())]
+        rows: list[Model] = [*self.qos, *self.accounts, *people]
+        if any(getattr(row, "limits", ()) for row in rows) and not self.enforces_limits:
+            want = "limits or safe among them: Slurm keeps no job to the limits of accounting.qos and accounts else"
+            yield Violation("enforce", want=want)
 
     @rule
     def _keys_of_mode(self) -> Iterator[Violation]:
@@ -185,6 +210,11 @@ class Accounting(Model):
     def is_on(self) -> bool:
         """Return whether anything is recorded."""
         return self.mode is not AccountingMode.OFF
+
+    @property
+    def enforces_limits(self) -> bool:
+        """Return whether jobs are kept to limits; safe sets limits, too (AccountingStorageEnforce)."""
+        return bool({Enforcement.LIMITS, Enforcement.SAFE} & set(self.enforce))
 
     @property
     def has_associations(self) -> bool:

@@ -18,6 +18,7 @@ import httpx
 from contract import names, pod_variables, policies
 from contract.pod_variables import NodeKey
 from contract.policies import ReactionPolicy
+from slurm_operator import accounts
 from slurm_operator.clients.kubernetes import KubernetesError, Object
 from slurm_operator.clients.watched_reads import Reads
 from slurm_operator.decide.cluster import accounting, ownership
@@ -152,6 +153,8 @@ def read_cluster(body: Object) -> Cluster:
         closed=frozenset(configuration.get("closed", ())),
         administrators=spec.get("administrators", {}),
         appointed=body.get("status", {}).get("administrators") or {},
+        accounts=accounts.declared(spec),
+        ledger=accounts.ledger(body.get("status", {})),
     )
 
 

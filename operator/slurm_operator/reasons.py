@@ -75,6 +75,11 @@ class Reason(enum.StrEnum):
     ACCOUNTING_NOT_READY = "AccountingNotReady"
     ACCOUNTING_STARTING = "AccountingStarting"
 
+    # Of QOS, accounts and users in its database.
+    ACCOUNTS_CHANGING = "AccountsChanging"
+    ACCOUNTS_KEPT = "AccountsKept"
+    ACCOUNTS_NOT_SET = "AccountsNotSet"
+
     # Of the configuration.
     CONFIG_DRY_RUN_PENDING = "ConfigDryRunPending"
     CONFIGURATION_HELD = "ConfigurationHeld"

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Set
 
 from contract import policies
 from contract.policies import ReactionPolicy
+from slurm_operator.accounts import Declared, Ledger
 
 
 class EveryNode(frozenset[str]):
@@ -366,7 +367,8 @@ class Cluster:
     """The SlurmCluster resource.
 
     `closed` are partitions that the operator closed to empty them, from its status. `administrators` and `appointed`,
-    also from its status, are name → AdminLevel.
+    also from its status, are name → AdminLevel. `accounts` is None if it declares none; `ledger` is what its status
+    says of them.
     """
 
     name: str
@@ -382,6 +384,8 @@ class Cluster:
     closed: frozenset[str] = frozenset()
     administrators: Mapping[str, str] = dataclasses.field(default_factory=dict)
     appointed: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    accounts: Declared | None = None
+    ledger: Ledger = dataclasses.field(default_factory=Ledger)
 
 
 class Unread(enum.StrEnum):

@@ -30,6 +30,7 @@ class FakeSlurm:
         self.fault: Fault = ""
         self.partitions: dict[str, str] = {}
         self.levels: dict[str, str] = {"root": "Administrator"}
+        self.qos = {"normal": 0}
         self.parameters = ["enable_configless"]
         self.communication: list[str] = []
         self.started = int(time.time())

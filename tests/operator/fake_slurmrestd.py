@@ -20,6 +20,7 @@ import jwt
 import pytest
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 
+from tests.operator import fake_accounts
 from tests.operator.fake_reservations import ReservationError, moment
 from tests.operator.fake_slurm import NEVER, FakeSlurm
 
@@ -114,6 +115,8 @@ class _Handler(BaseHTTPRequestHandler):
             slurm.levels |= {each["name"]: each["administrator_level"][0] for each in (body or {"users": []})["users"]}
             users = [{"name": name, "administrator_level": [level]} for name, level in slurm.levels.items()]
             return 200, {**({} if body else {"users": users}), **fine}
+        if (part := fake_accounts.answer(slurm.qos, method, path, body)) is not None:
+            return 200, {**part, **fine}
         if path.startswith("/partition"):
             return self._partition(path, body)
         if (method, path) == ("GET", "/reservations/"):

@@ -17,8 +17,10 @@ import jsonschema
 import jwt
 import pytest
 from slurm_operator import drains
+from slurm_operator.accounts import Entity, Found, Kind
 from slurm_operator.clients import dry_run, hostlist, slurmrestd
 from slurm_operator.clients.slurm_error import Trouble
+from slurm_operator.decide.cluster.accounts import Change, Removal
 from slurm_operator.decide.nodes import slurm_nodes as nodes
 from slurm_operator.state import Facts, Reservation, Running, SlurmNode
 
@@ -197,6 +199,21 @@ def test_administrators_are_read_and_appointed(fake: FakeSlurmrestd, key_file: P
         return before, await rest.administrators()
 
     assert ask(fake, key_file, work) == ({"root": "Administrator"}, {"boss": "Operator"})
+
+
+def test_qos_and_accounts_are_read_and_changed(fake: FakeSlurmrestd, key_file: Path) -> None:
+    high, root = Entity(Kind.QOS, "high"), Entity(Kind.ACCOUNT, "root")
+
+    async def work(rest: slurmrestd.SlurmRest) -> tuple[Found, Found]:
+        await rest.change_account("test", Change(high, {"Priority": "7"}, {}, makes=True))
+        made = await rest.accounts("test")
+        await rest.remove_account("test", Removal(high))
+        return made, await rest.accounts("test")
+
+    made, after = ask(fake, key_file, work)
+    assert made.records[high]["Priority"] == "7"
+    assert (root in made.records, high in after.records) == (True, False)
+    assert ("DELETE", "/slurmdb/v0.0.45/qos/high") in fake.slurm.calls
 
 
 def test_the_fakes_states_are_slurms() -> None:

@@ -20,6 +20,7 @@ from tests.unit import (
     network_effects,
     node_effects,
     partition_effects,
+    people_effects,
     pod_effects,
     script_effects,
     submount_effects,
@@ -406,7 +407,7 @@ def _without_rows(path: str) -> str:
 def test_every_field_is_in_the_table() -> None:
     shown = {_without_rows(path) for path, *_ in EFFECTS} | {_without_rows(path) for path in IN_THE_PROGRAM}
     shown |= {_without_rows(path) for path in (*network_effects.PATHS, *submount_effects.PATHS, *pod_effects.PATHS)}
-    shown |= script_effects.PATHS | node_effects.PATHS | gres_effects.PATHS
+    shown |= script_effects.PATHS | node_effects.PATHS | gres_effects.PATHS | people_effects.PATHS
     assert set(_leaves(Config)) <= shown
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
+from components.config.checking.accounting_rules import ON_ACCOUNTING
 from components.config.checking.between_sections import ON_CONFIG, ON_NODE_SET
 from components.config.checking.partition_rules import ON_PARTITION
 from components.config.checking.problems import NOTHING, Problem, hides_secret
@@ -108,7 +109,7 @@ def problems(config: Config, raw: Mapping[str, Any]) -> list[Problem]:
 
 def _all_violations(config: Config) -> Iterator[Violation]:
     yield from _violations(config)
-    for rule in ON_CONFIG:
+    for rule in (*ON_CONFIG, *ON_ACCOUNTING):
         with suppress(NotParsedError):
             yield from rule(config)
     for index, node_set in enumerate(getattr(config, "node_sets", ())):

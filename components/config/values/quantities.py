@@ -21,7 +21,7 @@ _CPU = re.compile(r"(\d+(?:\.\d{1,3})?)(m?)")
 PERCENTAGE: Final = "([1-9][0-9]?|100)%"
 """1% to 100%, as a regular expression."""
 _DURATION = re.compile(r"[1-9]\d*[smh]")
-_SLURM_TIME = re.compile(r"\d+|\d+:[0-5]\d|\d+:[0-5]\d:[0-5]\d|\d+-\d{1,2}(:[0-5]\d(:[0-5]\d)?)?|UNLIMITED")
+SLURM_TIME = re.compile(r"\d+|\d+:[0-5]\d|\d+:[0-5]\d:[0-5]\d|\d+-\d{1,2}(:[0-5]\d(:[0-5]\d)?)?|UNLIMITED")
 
 
 def memory_bytes(quantity: str) -> int:
@@ -142,7 +142,7 @@ WindowStart = Annotated[
 SlurmTime = Annotated[
     str,
     text_of("a Slurm time such as 7-00:00:00, 12:00:00, 90 (minutes) or UNLIMITED"),
-    matching(_SLURM_TIME, "a Slurm time such as 7-00:00:00, 12:00:00, 90 (minutes) or UNLIMITED"),
+    matching(SLURM_TIME, "a Slurm time such as 7-00:00:00, 12:00:00, 90 (minutes) or UNLIMITED"),
 ]
 SlurmAge = Annotated[
     str,

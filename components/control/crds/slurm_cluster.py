@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from components.config.login import AdminLevel
-from components.control.crds import definition, job_counts
+from components.control.crds import accounts, definition, job_counts
 from components.control.crds.schema import TIME, Schema, checked, described, section, text
 from components.slurm import config_dry_run
 from contract import names
@@ -56,6 +56,7 @@ def _spec() -> Schema:
             "restDeployment": _object("Deployment of slurmrestd.", names.REST),
             "login": _object("StatefulSet of the login nodes.", names.LOGIN),
             "accounting": definition.label("StatefulSet of slurmdbd; left out, nothing is recorded.", *_LABEL),
+            "accounts": accounts.declared(),
             "administrators": {
                 "description": appointed,
                 "type": "object",
@@ -104,6 +105,7 @@ def _status() -> Schema:
             "operatorImage": described("string", "Image of the operator that wrote this status."),
             "message": described("string", "The most important condition in one sentence."),
             "nodes": section("Nodes of all node sets, as Slurm counts them.", nodes),
+            "accounts": accounts.status(),
             "administrators": {**described("object", appointed), "additionalProperties": {"type": "string"}},
             "configuration": _configuration(),
             "jobs": job_counts.job_counts(),

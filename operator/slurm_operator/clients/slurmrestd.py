@@ -21,8 +21,11 @@ import jwt
 
 from contract import names, paths
 from slurm_operator import metrics
+from slurm_operator.accounts import Found
+from slurm_operator.clients import slurm_accounts
 from slurm_operator.clients import slurmrestd_answers as answers
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
+from slurm_operator.decide.cluster.accounts import Change, Removal
 from slurm_operator.state import Reservation, Running, SlurmJob, SlurmNode
 
 DEADLINE_SECONDS = 5.0
@@ -236,6 +239,27 @@ class SlurmRest:
         """Set AdminLevels in slurmdbd, which makes users that it does not know."""
         users = [{"name": name, "administrator_level": [level]} for name, level in levels.items()]
         await self._call("appoint", "POST", f"{names.REST_DATABASE_API}/users/", {"users": users})
+
+    async def accounts(self, cluster: str) -> Found:
+        """Ask slurmdbd for all QOS, accounts and associations, as that cluster sees them."""
+        database, own = names.REST_DATABASE_API, slurm_accounts.OWN_LIMITS
+        qos = await self._read_as(slurm_accounts.Qos, "qos", f"{database}/qos/")
+        with_coordinators = slurm_accounts.COORDINATORS
+        accounts = await self._read_as(slurm_accounts.Accounts, "accounts", f"{database}/accounts/", with_coordinators)
+        path, seconds = f"{database}/associations/", LISTING_SECONDS
+        associations = await self._read_as(slurm_accounts.Associations, "associations", path, own, seconds)
+        users = await self._read_as(answers.Users, "administrators", f"{database}/users/")
+        return slurm_accounts.found(cluster, qos, accounts, associations, users)
+
+    async def change_account(self, cluster: str, change: Change) -> None:
+        """Make a QOS, an account or an association, or change values of it."""
+        for path, body in slurm_accounts.requests(cluster, change):
+            await self._call("change_account", "POST", names.REST_DATABASE_API + path, body)
+
+    async def remove_account(self, cluster: str, removal: Removal) -> None:
+        """Delete a QOS, an account or an association; slurmdbd refuses while jobs run in it."""
+        path, params = slurm_accounts.deletion(cluster, removal)
+        await self._call("remove_account", "DELETE", names.REST_DATABASE_API + path, params=params)
 
     async def _read(self, call: str, path: str) -> dict[str, Any]:
         """Read the whole of a small answer."""

@@ -27,7 +27,7 @@ from slurm_operator.decide.node_sets.node_set import unchanged
 from slurm_operator.decide.nodes import lost_daemons
 from slurm_operator.findings import Condition, Finding, Findings, Severity, lasting
 from slurm_operator.reasons import Reason
-from slurm_operator.reconcile import administrators, configuration, job_counts, node_sets, pod_conditions
+from slurm_operator.reconcile import accounts, administrators, configuration, job_counts, node_sets, pod_conditions
 from slurm_operator.reconcile.drift import DriftReconciler
 from slurm_operator.reconcile.pass_budget import BROUGHT_AFTER_SECONDS, PassBudget
 from slurm_operator.reconcile.pass_context import PassContext
@@ -73,6 +73,7 @@ class Reconciler:
         self._configuration = configuration.Configuration(self._executor, self._configurer)
         self._pod_conditions = pod_conditions.PodConditions(self._executor.report)
         self._administrators = administrators.Administrators(self._executor, lease)
+        self._accounts = accounts.Accounts(self._executor, lease, clock)
         self._job_counts = job_counts.JobCounts(self._jobs, clock)
         self._informer = Informer(api, wake)
         self._k8s_watch = Watch("v1", "Node", read=observe.K8sNodeReader())
@@ -95,8 +96,11 @@ class Reconciler:
             KubernetesError: the API server was away or refused; the next pass begins anew.
             NotLeading: the lease is not ours any more.
         """
-        if not self._lease.held() or self._clock() >= self._told_at + COUNTS_HOLD_SECONDS:
+        leads = self._lease.held()
+        if not leads or self._clock() >= self._told_at + COUNTS_HOLD_SECONDS:
             metrics.forget_cluster()
+        if not leads:
+            self._accounts.forget()
         self._lease.check()
         budget = PassBudget(self._clock)
         bodies = await observe.clusters(self._reads)
@@ -119,16 +123,20 @@ class Reconciler:
         now = PassContext(rest, body, seen, await configuration.running(rest), budget)
         served = await self._look_at_node_sets(now, set_bodies)
         appointed, told = seen.cluster.appointed, Findings()
+        people, stored = Findings(), body.get("status", {}).get("accounts")
         try:
             async with asyncio.timeout(budget.left(BROUGHT_AFTER_SECONDS)):
+                # QOS come before partitions that name them: slurmctld would not start without one.
+                people, stored = await self._accounts.bring(now)
                 configured, closed = await self._bring_configuration(now, served.nodes)
                 told, appointed = await self._administrators.bring(now)
         except TimeoutError:
             configured, closed = configuration.cut_short(seen)
-        findings = Findings([*configured, *failures, *told, *self._pod_conditions.problems])
+        findings = Findings([*configured, *failures, *told, *people, *self._pod_conditions.problems])
         mark = "" if isinstance(now.running, Unknown) else config.mark(now.running.parameters)
         told_of = {"running": mark, "closed": sorted(closed)}
-        outcome = await self._say(body, set_bodies, seen, served, findings, told_of, appointed)
+        in_database = {"administrators": dict(appointed) or None, "accounts": stored}
+        outcome = await self._say(body, set_bodies, seen, served, findings, told_of, in_database)
         self._told_at = self._clock()
         self._failed = await self._node_sets.act(rest, served, set_bodies, budget)
         await self._node_sets.count_pending(rest, served, budget)
@@ -230,7 +238,7 @@ class Reconciler:
         served: node_sets.Served,
         configured: Findings,
         configuration: Mapping[str, object],
-        appointed: Mapping[str, str],
+        in_database: Mapping[str, object],
     ) -> Outcome:
         all_sets, all_counts = Findings(), []
         for node_set in seen.node_sets:
@@ -258,7 +266,7 @@ class Reconciler:
             "revision": seen.cluster.revision if complete else body.get("status", {}).get("revision"),
             "nodes": report.counts(counts),
             "configuration": {key: value for key, value in configuration.items() if value} or None,
-            "administrators": dict(appointed) or None,
+            **in_database,
             "jobs": self._job_counts.told(body),
         }
         self._untold = await self._write_status(body, conditions, fields)
