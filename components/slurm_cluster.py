@@ -18,6 +18,7 @@ from components.jail import jail_population, jail_storage
 from components.kubernetes.component import Component, Part, custom_resource
 from components.kubernetes.manifest import Manifest, declared
 from components.slurm import accounting, config_dry_run, configuration, controller, database, login, node_set, rest_api
+from components.slurm.topology_yaml import node_set_topology
 from contract import names
 
 _SPARE_SECONDS: Final = 30
@@ -217,6 +218,8 @@ def node_set_resource(config: Config, node_set: NodeSetConfig) -> dict[str, Any]
         spec["features"] = node_set.features
     if node_set.feature_labels:
         spec["featureLabels"] = node_set.feature_labels
+    if config.slurm.topologies:
+        spec["topology"] = node_set_topology(node_set)
     if conditions := config.health.conditions_of(name):
         spec["nodeConditions"] = conditions
     annotations = {}

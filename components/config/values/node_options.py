@@ -14,6 +14,7 @@ TYPED: Final = {
     "Gres": "gres",
     "Feature": "features",
     "Features": "features",
+    "Topology": "topology",
     "Weight": "weight",
 }
 """Key as Slurm writes it → the key of nodeSets[] that sets it."""
@@ -39,7 +40,6 @@ REFUSED: Final = {
     "Parameters": "slurmd ignores it on a node that registers itself; slurm.options.SlurmdParameters is for all nodes",
     "Procs": "Slurm has another key in its place; resources.cpu says the same",
     "SocketsPerBoard": "Sockets counts those of all boards",
-    "Topology": "it names a part of topology.yaml, which this program does not write",
     "TRESWeights": "the manual of Slurm 26.05 does not say what it does",
 }
 """Key → why nobody may set it."""
