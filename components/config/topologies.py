@@ -80,7 +80,7 @@ class Topology(Model):
                 yield Violation(key, want=f"nothing with type: {self.type}; type: {of} has them")
         missing = [key for key, of in _KEYS.items() if self.type is of and key not in self.given]
         for key in missing:
-            yield Violation(key, got="nothing", want=f"one or more: type: {self.type} has them")
+            yield Violation(key, want=f"one or more: type: {self.type} has them")
 
     @rule
     def _empty(self) -> Iterator[Violation]:

@@ -23,6 +23,7 @@ from tests.unit import (
     pod_effects,
     script_effects,
     submount_effects,
+    test_topologies,
 )
 from tests.unit.declared import (
     Effect,
@@ -400,7 +401,7 @@ def _without_rows(path: str) -> str:
 def test_every_field_is_in_the_table() -> None:
     shown = {_without_rows(path) for path, *_ in EFFECTS} | {_without_rows(path) for path in IN_THE_PROGRAM}
     shown |= {_without_rows(path) for path in (*network_effects.PATHS, *submount_effects.PATHS, *pod_effects.PATHS)}
-    shown |= script_effects.PATHS | node_effects.PATHS | gres_effects.PATHS
+    shown |= script_effects.PATHS | node_effects.PATHS | gres_effects.PATHS | test_topologies.PATHS
     assert set(_leaves(Config)) <= shown
 
 

@@ -9,7 +9,7 @@ from components.control.crds.schema import INT64, TIME, Schema, checked, describ
 from components.kubernetes.manifest import plural
 from contract import names
 
-_EDITION: Final = "9"
+_EDITION: Final = "10"
 _LABEL: Final = "must be a DNS label (lower case letters, digits, '-')"
 
 OBSERVED_GENERATION: Final[Schema] = {"description": "Generation of the spec that this status speaks of.", **INT64}
