@@ -1,7 +1,7 @@
 """topology.yaml, and the tree that a preview shows of it.
 
-The file names no nodes: slurmctld learns the place of each from its record, which the operator keeps as its node set
-declares. So scaling changes no file.
+The file has the place of all nodes that a set could have, so that scaling changes no file. slurmctld reads it at its
+start and at a reconfigure. A node that registers after that gets its place from the operator, as do those of labels.
 """
 
 from collections.abc import Iterator
@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import yaml
 
-from components.config.nodes.node_sets import NodeSet
+from components.config.nodes.node_sets import LARGEST_SET, NodeSet
 from components.config.program import Config
 from components.config.topologies import Place, Topology, TopologyType, default_topology, unlabeled
 from contract import names
 
-_HEAD: Final = f"{names.TOPOLOGIES_MARK}; the Topology of each node says where it is.\n"
+_HEAD: Final = f"{names.TOPOLOGIES_MARK}\n"
 
 
 def topology_yaml(config: Config) -> str:
@@ -38,15 +38,27 @@ def _body(config: Config, topology: Topology) -> dict[str, Any]:
         case TopologyType.FLAT:
             return {"flat": True}
         case TopologyType.BLOCK:
-            blocks = [{"block": block} for block in topology.blocks]
+            blocks = [{"block": block, **_nodes_of(config, topology, block)} for block in topology.blocks]
             return {"block": {"block_sizes": list(topology.block_sizes), "blocks": blocks}}
         case TopologyType.TREE:
             below = _below(config, topology)
-            return {"tree": {"switches": [_switch(name, children) for name, children in below.items()]}}
+            return {"tree": {"switches": [_switch(config, topology, *each) for each in below.items()]}}
 
 
-def _switch(name: str, children: list[str]) -> dict[str, str]:
-    return {"switch": name, **({"children": ",".join(children)} if children else {})}
+def _switch(config: Config, topology: Topology, name: str, children: list[str]) -> dict[str, str]:
+    more = {"children": ",".join(children)} if children else _nodes_of(config, topology, name)
+    return {"switch": name, **more}
+
+
+def _nodes_of(config: Config, topology: Topology, unit: str) -> dict[str, str]:
+    """Return the key `nodes` of a unit, with all names that nodes of its sets could have; empty without sets."""
+    sets = [node_set.name for node_set, place in _placed(config, topology) if _first_unit(place) == unit]
+    return {"nodes": ",".join(f"{name}-[0-{LARGEST_SET - 1}]" for name in sets)} if sets else {}
+
+
+def _first_unit(place: Place) -> str | None:
+    """Return the unit of nodes whose labels nobody has read yet; None if they have none."""
+    return unlabeled(place.unit) if place.unit and place.labels else place.unit
 
 
 def _below(config: Config, topology: Topology) -> dict[str, list[str]]:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from slurm_operator.actions import Undrain, UpdateNode
-from slurm_operator.decide.cluster import config
+from slurm_operator.decide.cluster import topologies
 from slurm_operator.decide.node_sets import features, undrain
 from slurm_operator.decide.nodes import topology
+from slurm_operator.decide.nodes.topology import Topologies
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Finding
 from slurm_operator.state import Place, SlurmNode, Unknown
@@ -25,16 +26,17 @@ FILES = {
   tree:
     switches:
     - {{switch: core, children: 'rack1,pods'}}
-    - {{switch: rack1}}
+    - {{switch: rack1, nodes: 'cpu-[0-9999]'}}
     - {{switch: pods, children: pods-unlabeled}}
     - {{switch: pods-unlabeled}}
 - topology: nvlink
   block: {{block_sizes: [4], blocks: [{{block: a}}, {{block: b}}]}}
 - topology: plain
   flat: true
-"""
+""",
+    names.SLURM_CONF: "PartitionName=main Nodes=ns_cpu\nPartitionName=plain Nodes=ns_cpu Topology=plain\n",
 }
-OTHER = {names.TOPOLOGY_YAML: FILES[names.TOPOLOGY_YAML].replace("rack1", "rack2")}
+OTHER = FILES | {names.TOPOLOGY_YAML: FILES[names.TOPOLOGY_YAML].replace("rack1", "rack2")}
 KNOWN = topology.of_files(FILES)
 
 
@@ -43,7 +45,7 @@ def placed(name: str = "cpu-0", at: str = "", **more: Any) -> SlurmNode:
 
 
 def declared(*places: Place, labels: dict[str, str] | None = None, wanted: dict[str, str] = FILES) -> NodeSetState:
-    known = (KNOWN, topology.of_files(wanted))
+    known = Topologies(KNOWN, topology.of_files(wanted), wanted == FILES)
     return dataclasses.replace(state(labels=labels, topology=places), topologies=known)
 
 
@@ -67,7 +69,7 @@ def test_nodes_are_where_their_set_says() -> None:
 
 
 def test_a_place_that_administrators_gave_stays_where_no_topology_is_declared() -> None:
-    undeclared = dataclasses.replace(state(), topologies=(KNOWN, KNOWN))
+    undeclared = dataclasses.replace(state(), topologies=Topologies(KNOWN, KNOWN, settled=True))
     assert moves(undeclared, placed(at="fabric:rack1")) == []
 
 
@@ -105,10 +107,12 @@ def test_a_new_node_takes_no_job_before_it_has_its_place() -> None:
     assert lifted("fabric:rack1") == [Undrain("cpu-0")]
 
 
-def test_while_the_files_change_only_a_place_that_both_have_is_given() -> None:
+def test_while_the_files_change_only_a_place_that_both_have_is_given_to_nodes_without_one() -> None:
     assert moves(declared(RACK, wanted=OTHER), placed()) == [], "it goes"
-    assert moves(declared(Place("fabric", "rack2"), wanted=OTHER), placed(at="fabric:rack1")) == [], "it is to come"
+    assert moves(declared(Place("fabric", "rack2"), wanted=OTHER), placed()) == [], "it is to come"
     assert moves(declared(BLOCK, wanted=OTHER), placed()) == to("nvlink:b")
+    assert moves(declared(BLOCK, wanted=OTHER), placed(at="fabric:rack1")) == [], "partitions may still use it"
+    assert moves(declared(wanted=OTHER), placed(at="fabric:rack1")) == []
     unread = dataclasses.replace(declared(RACK), topologies=None)
     assert moves(unread, placed()) == [], "nobody knows what slurmctld has read"
 
@@ -135,43 +139,63 @@ def test_a_place_is_one_that_slurmctld_takes(place: str, taken: bool) -> None:
     assert topology.takes(KNOWN, place) is taken
 
 
+def before(wanted: dict[str, str], at: str, files: dict[str, str] = FILES) -> list[UpdateNode] | str:
+    """What is to be done with a node before slurmctld reads the wanted files, or why these wait."""
+    decided = topologies.before_reading(wanted, files, {"cpu-0": placed(at=at)})
+    return decided.message if isinstance(decided, Finding) else decided
+
+
+@pytest.mark.parametrize("at", ["", "fabric:pods:s1:l7", "nvlink:a", "fabric:pods-unlabeled,nvlink:b"])
+def test_places_that_the_new_files_have_change_nothing(at: str) -> None:
+    assert before(OTHER, at) == []
+
+
+def test_files_wait_that_lose_a_place_in_a_topology_of_partitions() -> None:
+    told = before(OTHER, "nvlink:a,fabric:rack1")
+    assert isinstance(told, str)
+    assert told.startswith("topology fabric would lose the places of cpu-0 while partitions use it, and Slurm would")
+    assert isinstance(before({names.TOPOLOGY_YAML: "- ["}, "fabric:rack1"), str)
+    assert isinstance(before({}, "fabric:rack1"), str)
+
+
 @pytest.mark.parametrize(
-    ("wanted", "at", "goes"),
-    [
-        (FILES, "fabric:rack1", False),
-        (OTHER, "fabric:rack1", True),
-        (OTHER, "fabric:pods:s1:l7", False),
-        (OTHER, "nvlink:a", False),
-        (OTHER, "nvlink:a,fabric:rack1", True),
-        (OTHER, "", False),
-        ({}, "nvlink:a", True),
-        ({names.TOPOLOGY_YAML: "- ["}, "nvlink:a", True),
-        ({names.TOPOLOGY_YAML: "- topology: nvlink\n  flat: true\n"}, "nvlink:a", True),
-    ],
+    "nvlink", ["", "- topology: nvlink\n  flat: true\n", "- topology: nvlink\n  block: {blocks: [{block: c}]}\n"]
 )
-def test_a_node_leaves_a_place_before_slurmctld_reads_files_without_it(
-    wanted: dict[str, str], at: str, goes: bool
-) -> None:
-    assert config.misplaced(wanted, FILES, {"cpu-0": placed(at=at)}) == (to("") if goes else [])
+def test_a_node_leaves_places_that_no_partition_uses_before_the_files_lose_them(nvlink: str) -> None:
+    text = FILES[names.TOPOLOGY_YAML]
+    kept = text[: text.index("- topology: nvlink")] + nvlink + text[text.index("- topology: plain") :]
+    wanted = FILES | {names.TOPOLOGY_YAML: kept}
+    assert before(wanted, "fabric:rack1,nvlink:a") == to("fabric:rack1")
+    assert before(wanted, "nvlink:a") == to("")
+
+
+def test_partitions_do_not_use_a_topology_before_their_nodes_have_places_in_it() -> None:
+    conf = FILES[names.SLURM_CONF]
+    on_flat = FILES | {names.SLURM_CONF: conf.replace("Nodes=ns_cpu\n", "Nodes=ns_cpu Topology=plain\n", 1)}
+    told = before(FILES, "nvlink:a", on_flat)
+    assert isinstance(told, str)
+    assert told.startswith("partitions would use topology fabric before cpu-0 have their places in it, and Slurm would")
+    assert before(FILES, "nvlink:a,fabric:rack1", on_flat) == []
+    assert before(FILES, "", on_flat) == [], "slurmctld finds its place in topology.yaml"
+    assert before(FILES, "", {names.SLURM_CONF: conf}) == [], "so it does in a cluster's first topology"
 
 
 def test_a_place_that_this_operator_cannot_judge_stays_while_its_topology_does() -> None:
     ring = "- topology: r\n  ring: {rings: [{ring: a, nodes: 'cpu-[0-1]'}]}\n"
-    there = {"cpu-0": placed(at="r:a:0")}
-    assert config.misplaced({names.TOPOLOGY_YAML: f"{ring}# new\n"}, {names.TOPOLOGY_YAML: ring}, there) == []
+    assert before({names.TOPOLOGY_YAML: f"{ring}# new\n"}, "r:a:0", {names.TOPOLOGY_YAML: ring}) == []
     others = {names.TOPOLOGY_YAML: ring.replace("[0-1]", "[0-3]")}
-    assert config.misplaced(others, {names.TOPOLOGY_YAML: ring}, there) == to("")
+    assert before(others, "r:a:0", {names.TOPOLOGY_YAML: ring}) == to("")
 
 
 def test_topologies_do_not_change_while_nodes_cannot_be_seen() -> None:
     away = Unknown("SlurmUnreachable", "slurmrestd is away")
-    held = config.misplaced(OTHER, FILES, away)
+    held = topologies.before_reading(OTHER, FILES, away)
     assert isinstance(held, Finding)
     assert (held.reason, held.message.split(":")[0]) == ("ConfigurationHeld", "topology fabric changes")
-    assert config.misplaced(FILES, FILES, away) == []
-    assert config.misplaced(FILES, None, away) == [], "a new cluster has no places"
+    assert topologies.before_reading(FILES, FILES, away) == []
+    assert topologies.before_reading(FILES, None, away) == [], "a new cluster has no places"
     handwritten = {names.TOPOLOGY_YAML: "- topology: fabric\n  flat: true\n"}
-    assert config.misplaced({}, handwritten, away) == [], "its nodes have places only by hand"
+    assert topologies.before_reading({}, handwritten, away) == [], "its nodes have places only by hand"
 
 
 def test_a_label_for_a_place_is_no_feature() -> None:

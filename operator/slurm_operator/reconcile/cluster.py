@@ -20,7 +20,7 @@ from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.clients.watched_reads import Reads
 from slurm_operator.configure import Configurer
-from slurm_operator.decide.cluster import accounting, config, daemons, serving, status, unread
+from slurm_operator.decide.cluster import accounting, config, daemons, serving, status, topologies, unread
 from slurm_operator.decide.cluster.requeue import Outcome
 from slurm_operator.decide.node_sets import deletion
 from slurm_operator.decide.node_sets.node_set import unchanged
@@ -153,7 +153,7 @@ class Reconciler:
         self._k8s_watch = Watch("v1", "Node", read=observe.K8sNodeReader(labels, kept))
         hold, moment = daemons.holds_workers(seen, now.running, died), datetime.datetime.now(datetime.UTC)
         sets = serving.states(mine, seen.workloads, seen.pods, moment, self._k8s_nodes(seen.pods))
-        known = config.topologies(seen.desired_config, seen.active_config, now.running)
+        known = topologies.known(seen.desired_config, seen.active_config, now.running)
         sets = [dataclasses.replace(state, hold=hold, repairs_held=not died, topologies=known) for state in sets]
         return await self._node_sets.look(now.rest, sets, bodies, now.budget, running=now.running, cluster_stays=True)
 

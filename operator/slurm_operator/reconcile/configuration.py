@@ -15,7 +15,7 @@ from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.slurm_error import SlurmError
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.configure import Configurer
-from slurm_operator.decide.cluster import config, daemons
+from slurm_operator.decide.cluster import config, daemons, topologies
 from slurm_operator.execute import Executor
 from slurm_operator.findings import Finding, Findings, Severity, shown, under_way
 from slurm_operator.reasons import Reason
@@ -152,10 +152,10 @@ class Configuration:
 
     async def _take_out(self, now: PassContext, nodes: Nodes | Unknown, decided: config.Promote) -> list[Finding]:
         """Take nodes out of topologies that the new files lack, and return why that did not do; empty if it did."""
-        misplaced = config.misplaced(decided.files, now.seen.active_config, nodes)
-        if isinstance(misplaced, Finding):
-            return [misplaced]
-        return [failed for change in misplaced for failed in await self._executor.execute(now.rest, now.body, change)]
+        leaving = topologies.before_reading(decided.files, now.seen.active_config, nodes)
+        if isinstance(leaving, Finding):
+            return [leaving]
+        return [failed for change in leaving for failed in await self._executor.execute(now.rest, now.body, change)]
 
     async def ask_nodes(self, now: PassContext, nodes: Nodes | Unknown) -> Findings:
         """Report nodes that have not read slurmctld's present configuration, and have slurmctld tell them again.

@@ -14,10 +14,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from contract import names
-from slurm_operator.actions import UpdateNode
 from slurm_operator.decide.cluster import config_keys
-from slurm_operator.decide.nodes import slurm_nodes, topology, waits
-from slurm_operator.decide.nodes.topology import Topologies
+from slurm_operator.decide.nodes import slurm_nodes, waits
 from slurm_operator.findings import Finding, Severity, under_way
 from slurm_operator.reasons import Reason
 from slurm_operator.state import Nodes, Running, SlurmJob, Unknown
@@ -220,35 +218,6 @@ def is_pending_for_workers(
         return False
     read = isinstance(running, Running) and is_read(active, running)
     return not read or config_keys.worker_start(wanted) != config_keys.worker_start(active)
-
-
-def topologies(
-    wanted: Mapping[str, str] | None, active: Mapping[str, str] | None, running: Running | Unknown
-) -> tuple[Topologies, Topologies] | None:
-    """Return the topologies that slurmctld runs with, and those that it is to run with; None if nobody knows."""
-    if active is None or isinstance(running, Unknown) or not is_read(active, running):
-        return None
-    return topology.of_files(active), topology.of_files(active if wanted is None else wanted)
-
-
-def misplaced(
-    wanted: Mapping[str, str], active: Mapping[str, str] | None, nodes: Nodes | Unknown
-) -> list[UpdateNode] | Finding:
-    """Return the nodes to take out of topologies before slurmctld may read the wanted files, or why that waits.
-
-    Args:
-        wanted: files that Pulumi declared.
-        active: files that are mounted; None if there are none yet.
-        nodes: all of slurmctld's nodes.
-    """
-    before, after = topology.of_files(active), topology.of_files(wanted)
-    if not isinstance(nodes, Unknown):
-        return [UpdateNode(name, topology="") for name in topology.misplaced(before, after, nodes)]
-    changed = sorted(topology.changed(before, after))
-    if not changed or not (active or {}).get(names.TOPOLOGY_YAML, "").startswith(names.TOPOLOGIES_MARK):
-        return []
-    why = "slurmctld does not start if a node's place is gone, and nodes cannot be seen"
-    return Finding(HELD, f"topology {', '.join(changed)} changes: {why}: {nodes.message}")
 
 
 def outdated(nodes: Nodes, running: Running) -> list[str]:

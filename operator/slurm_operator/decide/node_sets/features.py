@@ -34,7 +34,7 @@ def unplaced(state: NodeSetState) -> list[Finding]:
     """Return the nodes whose Kubernetes nodes' labels name no place, for each topology that takes it from them."""
     if state.topologies is None:
         return []
-    active, findings = state.topologies[0], list[Finding]()
+    active, findings = state.topologies.active, list[Finding]()
     for place in state.node_set.topology or ():
         known = [(worker.name, worker.k8s_node) for worker in state.expected() if worker.k8s_node]
         missing = [name for name, k8s_node in known if not topology.is_placed(place, k8s_node, active)]
@@ -65,7 +65,7 @@ def _place(state: NodeSetState, worker: Worker) -> str | None:
     own, node = state.node_set.topology, worker.node
     if own is None or state.topologies is None or node is None or node.topology is None:
         return None
-    wanted = topology.place(own, worker.k8s_node, *state.topologies)
+    wanted = topology.place(own, worker.k8s_node, node.topology, state.topologies)
     return wanted if wanted != node.topology else None
 
 

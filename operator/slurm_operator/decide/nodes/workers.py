@@ -149,7 +149,7 @@ class NodeSetState:
         full_listing: a full listing made after `nodes`; None if none was made.
         hold: why no pod may be restarted for an update; empty if it may.
         repairs_held: whether that holds up repairs, too; else pods of the current template are repaired.
-        topologies: those that slurmctld runs with, and those that it is to run with; None if nobody knows.
+        topologies: those that slurmctld runs with; None if nobody knows.
     """
 
     node_set: NodeSet
@@ -163,7 +163,7 @@ class NodeSetState:
     nodes: Nodes | Unknown = NOT_ASKED
     jobs: tuple[SlurmJob, ...] | Unknown = NOT_ASKED
     full_listing: FullListing | None = None
-    topologies: tuple[Topologies, Topologies] | None = None
+    topologies: Topologies | None = None
 
     @property
     def is_missing(self) -> bool:
