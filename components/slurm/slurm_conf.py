@@ -12,9 +12,10 @@ from components.config.slurm import CgroupPlugin
 from components.config.values import select_parameters, slurm_files
 from components.config.values.slurm_options import LIST_KEYS
 from components.slurm import gres_conf, site_scripts
-from components.slurm.partition_line import partition_line, slurm_node_set
+from components.slurm.partition_line import partition_line
 from components.slurm.topology_yaml import topology_yaml
 from contract import names, paths
+from contract.slurm_names import slurm_node_set
 
 _SMALLEST_NODE_TABLE: Final = 1024
 _LARGEST_NODE_TABLE: Final = 65536  # slurm.conf(5), MaxNodeCount.

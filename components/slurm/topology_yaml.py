@@ -1,7 +1,7 @@
 """topology.yaml, and the tree that a preview shows of it.
 
-The file has the place of all nodes that a set could have, so that scaling changes no file. slurmctld reads it at its
-start and at a reconfigure. A node that registers after that gets its place from the operator, as do those of labels.
+The file names no nodes. The operator gives each node's record its place, and slurmctld keeps it. So scaling changes no
+file, and slurmctld logs no complaint about names that no node has yet.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import yaml
 
-from components.config.nodes.node_sets import LARGEST_SET, NodeSet
+from components.config.nodes.node_sets import NodeSet
 from components.config.program import Config
 from components.config.topologies import Place, Topology, TopologyType, default_topology, unlabeled
 from contract import names
@@ -38,27 +38,15 @@ def _body(config: Config, topology: Topology) -> dict[str, Any]:
         case TopologyType.FLAT:
             return {"flat": True}
         case TopologyType.BLOCK:
-            blocks = [{"block": block, **_nodes_of(config, topology, block)} for block in topology.blocks]
+            blocks = [{"block": block} for block in topology.blocks]
             return {"block": {"block_sizes": list(topology.block_sizes), "blocks": blocks}}
         case TopologyType.TREE:
             below = _below(config, topology)
-            return {"tree": {"switches": [_switch(config, topology, *each) for each in below.items()]}}
+            return {"tree": {"switches": [_switch(name, children) for name, children in below.items()]}}
 
 
-def _switch(config: Config, topology: Topology, name: str, children: list[str]) -> dict[str, str]:
-    more = {"children": ",".join(children)} if children else _nodes_of(config, topology, name)
-    return {"switch": name, **more}
-
-
-def _nodes_of(config: Config, topology: Topology, unit: str) -> dict[str, str]:
-    """Return the key `nodes` of a unit, with all names that nodes of its sets could have; empty without sets."""
-    sets = [node_set.name for node_set, place in _placed(config, topology) if _first_unit(place) == unit]
-    return {"nodes": ",".join(f"{name}-[0-{LARGEST_SET - 1}]" for name in sets)} if sets else {}
-
-
-def _first_unit(place: Place) -> str | None:
-    """Return the unit of nodes whose labels nobody has read yet; None if they have none."""
-    return unlabeled(place.unit) if place.unit and place.labels else place.unit
+def _switch(name: str, children: list[str]) -> dict[str, str]:
+    return {"switch": name, **({"children": ",".join(children)} if children else {})}
 
 
 def _below(config: Config, topology: Topology) -> dict[str, list[str]]:

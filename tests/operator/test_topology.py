@@ -16,7 +16,8 @@ from slurm_operator.findings import Finding
 from slurm_operator.state import Place, SlurmNode, Unknown
 
 from contract import names, reasons
-from tests.operator.test_features import node, state
+from tests.operator.test_features import state
+from tests.operator.test_scale import node
 
 LEAF, SPINE, NVLINK = (f"network.topology.nvidia.com/{name}" for name in ("leaf", "spine", "accelerator"))
 FILES = {
@@ -26,7 +27,7 @@ FILES = {
   tree:
     switches:
     - {{switch: core, children: 'rack1,pods'}}
-    - {{switch: rack1, nodes: 'cpu-[0-9999]'}}
+    - {{switch: rack1}}
     - {{switch: pods, children: pods-unlabeled}}
     - {{switch: pods-unlabeled}}
 - topology: nvlink
@@ -107,12 +108,14 @@ def test_a_new_node_takes_no_job_before_it_has_its_place() -> None:
     assert lifted("fabric:rack1") == [Undrain("cpu-0")]
 
 
-def test_while_the_files_change_only_a_place_that_both_have_is_given_to_nodes_without_one() -> None:
+def test_while_the_files_change_places_that_both_have_are_added() -> None:
     assert moves(declared(RACK, wanted=OTHER), placed()) == [], "it goes"
     assert moves(declared(Place("fabric", "rack2"), wanted=OTHER), placed()) == [], "it is to come"
     assert moves(declared(BLOCK, wanted=OTHER), placed()) == to("nvlink:b")
     assert moves(declared(BLOCK, wanted=OTHER), placed(at="fabric:rack1")) == [], "partitions may still use it"
     assert moves(declared(wanted=OTHER), placed(at="fabric:rack1")) == []
+    both = declared(BLOCK, Place("fabric", "pods-unlabeled"), wanted=OTHER)
+    assert moves(both, placed(at="nvlink:b")) == to("nvlink:b,fabric:pods-unlabeled")
     unread = dataclasses.replace(declared(RACK), topologies=None)
     assert moves(unread, placed()) == [], "nobody knows what slurmctld has read"
 
@@ -169,15 +172,21 @@ def test_a_node_leaves_places_that_no_partition_uses_before_the_files_lose_them(
     assert before(wanted, "nvlink:a") == to("")
 
 
-def test_partitions_do_not_use_a_topology_before_their_nodes_have_places_in_it() -> None:
+def test_partitions_do_not_use_a_tree_before_their_nodes_are_in_it() -> None:
     conf = FILES[names.SLURM_CONF]
     on_flat = FILES | {names.SLURM_CONF: conf.replace("Nodes=ns_cpu\n", "Nodes=ns_cpu Topology=plain\n", 1)}
-    told = before(FILES, "nvlink:a", on_flat)
-    assert isinstance(told, str)
-    assert told.startswith("partitions would use topology fabric before cpu-0 have their places in it, and Slurm would")
-    assert before(FILES, "nvlink:a,fabric:rack1", on_flat) == []
-    assert before(FILES, "", on_flat) == [], "slurmctld finds its place in topology.yaml"
-    assert before(FILES, "", {names.SLURM_CONF: conf}) == [], "so it does in a cluster's first topology"
+    on_blocks = FILES | {names.SLURM_CONF: conf.replace("Topology=plain", "Topology=nvlink")}
+    others = FILES | {names.SLURM_CONF: conf.replace("Nodes=ns_cpu\n", "Nodes=ns_gpu_a\n", 1)}
+    for active in (on_flat, others, {names.SLURM_CONF: conf}):
+        told = before(FILES, "nvlink:a", active)
+        assert isinstance(told, str)
+        assert told.startswith("partitions would use topology fabric before cpu-0 are in it, and Slurm would hold wait")
+        assert isinstance(before(FILES, "", active), str)
+        assert before(FILES, "nvlink:a,fabric:rack1", active) == []
+    assert before(on_blocks, "fabric:rack1") == [], "Slurm uses nodes outside of blocks, too"
+    assert before(others, "") == [], "those of another set"
+    by_hand = FILES[names.TOPOLOGY_YAML].removeprefix(names.TOPOLOGIES_MARK)
+    assert before(FILES | {names.TOPOLOGY_YAML: by_hand}, "", on_flat) == [], "such a file may name its nodes"
 
 
 def test_a_place_that_this_operator_cannot_judge_stays_while_its_topology_does() -> None:

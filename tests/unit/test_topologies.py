@@ -46,7 +46,7 @@ DECLARED: Final[dict[str, Any]] = {
 }
 
 
-def test_topology_yaml_has_the_declared_topologies_with_all_names_of_their_nodes() -> None:
+def test_topology_yaml_has_the_declared_topologies_and_no_nodes() -> None:
     written = slurm_conf.files(parse(DECLARED))
     assert written[names.TOPOLOGY_YAML].startswith(names.TOPOLOGIES_MARK)
     assert yaml.safe_load(written[names.TOPOLOGY_YAML]) == [
@@ -56,9 +56,9 @@ def test_topology_yaml_has_the_declared_topologies_with_all_names_of_their_nodes
             "tree": {
                 "switches": [
                     {"switch": "core", "children": "rack1,pods"},
-                    {"switch": "rack1", "nodes": "cpu-[0-9999]"},
+                    {"switch": "rack1"},
                     {"switch": "pods", "children": "pods-unlabeled"},
-                    {"switch": "pods-unlabeled", "nodes": "gpu-[0-9999]"},
+                    {"switch": "pods-unlabeled"},
                 ]
             },
         },
@@ -94,13 +94,6 @@ def test_a_node_set_says_where_its_nodes_are() -> None:
     outside = changed("partitions.2.nodeSets", ["gpu"], outside)
     config = parse(outside)
     assert slurm_cluster.node_set_resource(config, config.node_sets[0])["spec"]["topology"] == [], "its nodes leave"
-
-
-def test_a_block_has_the_nodes_of_its_sets_and_labels_fill_the_others() -> None:
-    in_a = changed("nodeSets.1.topology.1", {"name": "nvlink", "unit": "a"}, DECLARED)
-    in_a = changed("nodeSets.0.topology", [*CPU["topology"], {"name": "nvlink", "unit": "a"}], in_a)
-    blocks = yaml.safe_load(slurm_conf.files(parse(in_a))["topology.yaml"])[1]["block"]["blocks"]
-    assert blocks == [{"block": "a", "nodes": "cpu-[0-9999],gpu-[0-9999]"}, {"block": "b"}]
 
 
 def test_a_preview_shows_each_topology_as_a_tree() -> None:

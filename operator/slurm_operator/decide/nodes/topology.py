@@ -80,9 +80,9 @@ def place(own: Sequence[Place], k8s_node: K8sNode | None, now: str, known: Topol
     pairs = [_pair(of, k8s_node, known.active) for of in own]
     if known.settled:
         return ",".join(pair for pair in pairs if pair)
-    # slurmctld may read the wanted files before this is done, and partitions may not use the old ones any more.
-    safe = not now and all(pair and takes(known.wanted, pair) for pair in pairs)
-    return ",".join(pairs) if safe else None
+    # slurmctld may read the wanted files before this is done, and until then partitions use the old places.
+    keeps = not now or set(now.split(",")) <= set(pairs)
+    return ",".join(pairs) if keeps and all(pair and takes(known.wanted, pair) for pair in pairs) else None
 
 
 def _pair(own: Place, k8s_node: K8sNode | None, entries: Entries) -> str:
@@ -112,21 +112,9 @@ def without(place: str, active: Entries, wanted: Entries) -> tuple[str, frozense
     return ",".join(kept), frozenset(_name(pair) for pair in pairs if pair not in kept)
 
 
-def comes(wanted: Entries, name: str, node: str, place: str) -> bool:
-    """Return whether a node still lacks its place in a topology that the program wrote.
-
-    slurmctld takes the place of a node without any from topology.yaml. A node with one has only those of its record.
-    """
-    return bool(place) and name not in map(_name, place.split(",")) and _has(wanted[name], node.rpartition("-")[0])
-
-
-def _has(entry: Mapping[str, Any], node_set: str) -> bool:
-    """Return whether an entry of topology.yaml has a place for all nodes of a set."""
-    match entry:
-        case {"tree": {"switches": [*units]}} | {"block": {"blocks": [*units]}}:
-            parts = [part for row in units for part in row.get("nodes", "").split(",")]
-            return any(part.startswith(f"{node_set}-[") for part in parts)
-    return False
+def is_in(place: str, topology: str) -> bool:
+    """Return whether a place has one in a topology."""
+    return topology in map(_name, place.split(","))
 
 
 def default(entries: Entries) -> frozenset[str]:
