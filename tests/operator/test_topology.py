@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
-from typing import Any
+import math
+from typing import Any, cast
 
 import pytest
+from slurm_operator import execute, report
 from slurm_operator.actions import Undrain, UpdateNode
-from slurm_operator.decide.cluster import topologies
+from slurm_operator.clients import dry_run
+from slurm_operator.clients.kubernetes import KubernetesApi
+from slurm_operator.clients.slurm_error import SlurmError, Trouble
+from slurm_operator.configure import Configurer
+from slurm_operator.decide.cluster import config, topologies
 from slurm_operator.decide.node_sets import features, undrain
 from slurm_operator.decide.nodes import topology
 from slurm_operator.decide.nodes.topology import Topologies
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Finding
+from slurm_operator.reconcile.configuration import Configuration
 from slurm_operator.state import Place, SlurmNode, Unknown
 
 from contract import names, reasons
+from tests.operator.played_clients import LeaseFor
+from tests.operator.test_configuring import CLUSTER, READS, SEEN, this_pass
 from tests.operator.test_features import state
 from tests.operator.test_scale import node
 
@@ -213,3 +223,52 @@ def test_a_label_for_a_place_is_no_feature() -> None:
     own = dataclasses.replace(both.node_set, feature_labels=("zone",))
     assert moves(dataclasses.replace(both, node_set=own), record) == [UpdateNode("cpu-0", ("cpu", "zone=a"))]
     assert own.labels == {SPINE, LEAF, "zone"}
+
+
+@pytest.mark.parametrize(
+    ("at", "refuses", "done"),
+    [
+        ("nvlink:a", False, ["cpu-0 is in ''", "copied"]),
+        ("nvlink:a", True, []),
+        ("fabric:rack1", False, []),
+        ("", False, ["copied"]),
+    ],
+)
+def test_a_node_is_out_of_a_topology_before_the_files_that_lack_it_are_copied(
+    at: str, refuses: bool, done: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log: list[str] = []
+
+    async def accept(*_: object) -> config.Verdict:
+        return config.Verdict(True, "")
+
+    async def promote(*_: object) -> str:
+        log.append("copied")
+        return ""
+
+    async def told(*_: object) -> None:
+        pass
+
+    class Nodes:
+        async def node(self, name: str) -> SlurmNode:
+            return placed(name, at)
+
+        async def update_node(self, name: str, features: object, weight: object, topology: str) -> None:
+            if refuses:
+                raise SlurmError(Trouble.REFUSED, name)
+            log.append(f"{name} is in {topology!r}")
+
+    monkeypatch.setattr(dry_run, "ask", accept)
+    monkeypatch.setattr(Configurer, "promote", promote)
+    monkeypatch.setattr(report.Reporter, "event", told)
+    text = FILES[names.TOPOLOGY_YAML].replace("rack1", "rack2")
+    flat = text[: text.index("- topology: nvlink")] + text[text.index("- topology: plain") :]
+    wanted = FILES | {names.TOPOLOGY_YAML: flat}
+    cluster = dataclasses.replace(CLUSTER, closed=frozenset())
+    seen = dataclasses.replace(SEEN, cluster=cluster, desired_config=wanted, active_config=FILES)
+    nobody, lease = cast(KubernetesApi, None), LeaseFor(math.inf)
+    configuration = Configuration(execute.Executor(nobody, lease), Configurer(nobody, lease))
+    there = {"cpu-0": placed(at=at)}
+    asyncio.run(configuration.bring(this_pass(Nodes(), seen, READS), there, (), declared=True))
+    assert log[: len(done)] == done
+    assert ("copied" in log) is ("copied" in done)

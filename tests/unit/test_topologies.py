@@ -39,7 +39,7 @@ DECLARED: Final[dict[str, Any]] = {
     "nodeSets": [CPU, GPU],
     "slurm": {"topologies": [FABRIC, BLOCKS, FLAT]},
     "partitions": [
-        {"name": "main", "nodeSets": ["cpu", "gpu"]},
+        {"name": "main", "nodeSets": ["cpu", "gpu"], "default": True},
         {"name": "nvl", "nodeSets": ["gpu"], "options": {"Topology": "nvlink"}},
         {"name": "flat", "nodeSets": ["cpu", "gpu"], "options": {"Topology": "plain"}},
     ],

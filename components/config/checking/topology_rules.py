@@ -102,7 +102,7 @@ def _places(node_set: NodeSet) -> set[str]:
 
 
 def of_partition(config: Config, partition: Partition) -> Iterator[Violation]:
-    """A partition's topology is there, and has all of its nodes: Slurm starts no job on others."""
+    """A partition's topology is there, and has all of its nodes: Slurm gives a job no nodes from both sides."""
     declared, own = {topology.name: topology for topology in config.slurm.topologies}, partition.options.get("Topology")
     if own is not None and not declared:
         yield from _of_the_file(config, own)
@@ -121,7 +121,7 @@ def _members(config: Config, partition: Partition, topology: Topology) -> Iterat
         if topology.name not in there.get(member, {topology.name}):
             want = (
                 f"a node set with {topology.name} in its topology, or another topology in options.Topology: Slurm "
-                "starts no job of the partition on nodes that are outside of it"
+                "gives a job no nodes from both sides"
             )
             yield Violation("nodeSets", index, want=want)
 
