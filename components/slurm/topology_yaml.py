@@ -94,7 +94,7 @@ def _lines(unit: str, below: dict[str, list[str]], nodes: dict[str, list[str]], 
 
 
 def _nodes(node_set: NodeSet, place: Place) -> str:
-    """Return the nodes of a set, as far as their number is declared, and the labels that say where they are."""
+    """Return the nodes of a set, as far as their number is declared, and the labels of their places."""
     count = node_set.replicas
     numbers = "*" if count is None else "0" if count == 1 else f"[0-{count - 1}]"
     by = f" by {', '.join(place.labels)}" if place.labels else ""

@@ -153,7 +153,7 @@ def test_a_place_is_one_that_slurmctld_takes(place: str, taken: bool) -> None:
 
 
 def before(wanted: dict[str, str], at: str, files: dict[str, str] = FILES) -> list[UpdateNode] | str:
-    """What is to be done with a node before slurmctld reads the wanted files, or why these wait."""
+    """Return what is done with a node before slurmctld reads the wanted files, or why these wait."""
     decided = topologies.before_reading(wanted, files, {"cpu-0": placed(at=at)})
     return decided.message if isinstance(decided, Finding) else decided
 
@@ -269,6 +269,6 @@ def test_a_node_is_out_of_a_topology_before_the_files_that_lack_it_are_copied(
     nobody, lease = cast(KubernetesApi, None), LeaseFor(math.inf)
     configuration = Configuration(execute.Executor(nobody, lease), Configurer(nobody, lease))
     there = {"cpu-0": placed(at=at)}
-    asyncio.run(configuration.bring(this_pass(Nodes(), seen, READS), there, (), declared=True))
-    assert log[: len(done)] == done
-    assert ("copied" in log) is ("copied" in done)
+    reads = dataclasses.replace(READS, parameters="")
+    asyncio.run(configuration.bring(this_pass(Nodes(), seen, reads), there, (), declared=True))
+    assert log == done

@@ -1,4 +1,4 @@
-"""What a configuration means for the places of nodes in topologies."""
+"""Decides what a configuration means for the places of nodes in topologies."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Topologies of topology.yaml, and the place of nodes in them.
 
 A node's record names its place, `topology:unit`, and slurmctld saves that. A slurmctld that reads a topology.yaml
-without that unit ends at once (read_config.c of 26.05). One that knows no place of a node in its partition's tree
-starts no job there, and holds jobs that find no other nodes (job_scheduler.c). So places are changed only where
-slurmctld has the old and the new one, and files that would lose one that partitions use have to wait.
+without that unit ends at once (read_config.c of 26.05). Waiting jobs that find too few nodes in their partition's tree
+are held (job_scheduler.c). So places change only while slurmctld has the old one and the new one. Files without a place
+that partitions use have to wait.
 """
 
 from __future__ import annotations
