@@ -28,6 +28,7 @@ from components.slurm import (
     node_set,
     rest_api,
 )
+from components.slurm.topology_yaml import node_set_topology
 from contract import names
 
 _SPARE_SECONDS: Final = 30
@@ -227,6 +228,8 @@ def node_set_resource(config: Config, node_set: NodeSetConfig) -> dict[str, Any]
         spec["features"] = node_set.features
     if node_set.feature_labels:
         spec["featureLabels"] = node_set.feature_labels
+    if config.slurm.topologies:
+        spec["topology"] = node_set_topology(node_set)
     if conditions := config.health.conditions_of(name):
         spec["nodeConditions"] = conditions
     annotations = {}

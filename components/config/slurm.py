@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
+from components.config import topologies
 from components.config.model import Model, setting
 from components.config.pod_options import POD_OPTIONS, PlacedPodOptions
 from components.config.pods import PodResources, controller_resources, rest_resources
@@ -13,6 +14,7 @@ from components.config.rule import Violation, named_twice, rule
 from components.config.scripts import Scripts
 from components.config.slurm_keys import cgroup_conf, defaults
 from components.config.storage import StateStorage
+from components.config.topologies import Topology
 from components.config.values import slurm_files
 from components.config.values.slurm_files import FileName, FileText
 from components.config.values.slurm_options import OptionValue, check_option_name, refusal, slurms_name
@@ -97,6 +99,10 @@ class Slurm(Model):
         "cli_filter.lua, topology.yaml …",
         factory=dict,
     )
+    topologies: list[Topology] = setting(
+        "Topologies of the network, from which topology.yaml is written; see docs/topology.md. Left out: flat.",
+        factory=list,
+    )
     scripts: Scripts = setting("Scripts of the site that Slurm starts; see docs/scripts.md.", factory=Scripts)
     cgroup_plugin: CgroupPlugin = setting(
         "What enforces memory limits of jobs; disabled runs jobs without limits.", default=CgroupPlugin.AUTODETECT
@@ -159,6 +165,10 @@ class Slurm(Model):
     def _files(self) -> Iterator[Violation]:
         for name, want in slurm_files.problems(self.files, self.options):
             yield Violation("files", name, want=want)
+
+    @rule
+    def _topologies(self) -> Iterator[Violation]:
+        yield from topologies.problems(self.topologies)
 
     @rule
     def _scripts(self) -> Iterator[Violation]:

@@ -6,17 +6,9 @@ from components.config.partitions import Partition
 from components.config.program import Config
 from components.config.values.partition_options import TYPED
 from components.config.values.quantities import memory_mib
+from contract.slurm_names import slurm_node_set
 
 _FIRST: Final = ("PartitionName", "Nodes", "Default", "MaxTime", "DefMemPerCPU", "DefMemPerGPU", "DefMemPerNode")
-
-
-def slurm_node_set(node_set: str) -> str:
-    """Return the Slurm-side NodeSet name of a node set.
-
-    slurmctld refuses to start when a NodeSet has the name of a node. A node name is a DNS label, so the underscore
-    keeps them apart.
-    """
-    return f"ns_{node_set.replace('-', '_')}"
 
 
 def partition_line(config: Config, partition: Partition) -> str:

@@ -15,8 +15,10 @@ from components.config.values import select_parameters, slurm_files
 from components.config.values.quantities import slurm_seconds
 from components.config.values.slurm_options import LIST_KEYS
 from components.slurm import gres_conf, site_scripts
-from components.slurm.partition_line import partition_line, slurm_node_set
+from components.slurm.partition_line import partition_line
+from components.slurm.topology_yaml import topology_yaml
 from contract import names, paths
+from contract.slurm_names import slurm_node_set
 
 _SMALLEST_NODE_TABLE: Final = 1024
 _LARGEST_NODE_TABLE: Final = 65536  # slurm.conf(5), MaxNodeCount.
@@ -236,6 +238,7 @@ def files(config: Config) -> dict[str, str]:
         names.GRES_CONF: gres_conf.text(config),
         names.PLUGSTACK_CONF: plugstack_conf(config),
         names.OCI_CONF: oci_conf(),
+        **({names.TOPOLOGY_YAML: topology} if (topology := topology_yaml(config)) else {}),
     }
     given = (f"{name}\n{text}" for name, text in sorted(config.slurm.files.items()))
     content = hashlib.sha256("\0".join([*(made[name] for name in sorted(made)), *given]).encode()).hexdigest()

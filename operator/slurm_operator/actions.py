@@ -64,11 +64,15 @@ class Comment:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UpdateNode:
-    """Give the Slurm node other features or another weight; None leaves what it has. Jobs run on."""
+    """Give the Slurm node other features, weight or place in topologies; None leaves what it has. Jobs run on.
+
+    An empty `topology` takes it out of all of them.
+    """
 
     node: str
     features: tuple[str, ...] | None = None
     weight: int | None = None
+    topology: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -152,10 +152,11 @@ class Executor:
             case actions.RequeueJobs():
                 await rest.take_down(name, f"{now.reason}{reasons.DEADLINE_PASSED}")
                 return f"took the jobs of {name}, its deadline has passed: {deletion.fates(jobs, name)}"
-            case actions.UpdateNode(features=features, weight=weight):
-                await rest.update_node(name, features, weight)
+            case actions.UpdateNode(features=features, weight=weight, topology=topology):
+                await rest.update_node(name, features, weight, topology)
                 said = [f"features {','.join(features)}"] if features is not None else []
                 said += [] if weight is None else [f"weight {weight}"]
+                said += [] if topology is None else [f"topology {topology or 'none'}"]
                 return f"gave {name} what its node set declares: {', '.join(said)}"
             case actions.Comment(text=text):
                 await rest.comment(name, text)

@@ -31,6 +31,7 @@ from slurm_operator.state import (
     Kubernetes,
     NodeCondition,
     NodeSet,
+    Place,
     Pod,
     PodCondition,
     RemovalPolicy,
@@ -326,7 +327,12 @@ def node_set(body: Object) -> NodeSet:
         features=tuple(spec["features"]) if "features" in spec else None,
         feature_labels=tuple(spec.get("featureLabels", ())),
         conditions=tuple(_node_condition(item) for item in spec.get("nodeConditions", ())),
+        topology=tuple(_place(item) for item in spec["topology"]) if "topology" in spec else None,
     )
+
+
+def _place(item: Object) -> Place:
+    return Place(item["name"], item.get("unit", ""), tuple(item.get("labels", ())))
 
 
 def _node_condition(item: Object) -> NodeCondition:

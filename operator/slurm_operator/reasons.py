@@ -19,6 +19,7 @@ class Reason(enum.StrEnum):
     NODES_STARTING = "NodesStarting"
     NODES_DOWN = "NodesDown"
     NODES_DRAINED = "NodesDrained"
+    NODES_UNPLACED = "NodesUnplaced"
     DRAINED_BY_PEOPLE = "DrainedByPeople"
     NOBODY_DRAINED = "NobodyDrained"
     NO_USABLE_NODES = "NoUsableNodes"

@@ -46,7 +46,8 @@ class SlurmNode:
 
     `started` is when its slurmd did, by the node's clock; None before it ever registered. `reason_set`: when its reason
     was set. `busy`: a job that may have processes is there, as far as jobs were looked at. `facts`: what its record
-    says. `allocated_memory` (MiB) is that of running and suspended jobs.
+    says. `allocated_memory` (MiB) is that of running and suspended jobs. `topology` is its place in topologies, as in
+    slurm.conf(5); None if it was not listed.
     """
 
     name: str
@@ -63,6 +64,7 @@ class SlurmNode:
     features: frozenset[str] | None = None
     weight: int | None = None
     extra: str = ""
+    topology: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -211,8 +213,8 @@ class NodeCondition:
 class K8sNode:
     """A Kubernetes node; `away_since` is when its kubelet was last heard of to be well, None while it is.
 
-    `labels` are those that node sets make features of. `conditions` are type, status and reason of those that count as
-    checks.
+    `labels` are those that node sets make features, or places in topologies, of. `conditions` are type, status and
+    reason of those that count as checks.
     """
 
     cordoned: bool = False
@@ -332,6 +334,15 @@ class Restart:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Place:
+    """Where nodes of a set are in a topology: in a unit, or as values of labels of their Kubernetes nodes say."""
+
+    name: str
+    unit: str = ""
+    labels: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class NodeSet:
     """A NodeSet resource; `replicas` is None when nobody has said how many.
 
@@ -339,7 +350,7 @@ class NodeSet:
     number, None if it leaves that to others; `scaled_by` are those others who wrote the number that counts.
     `updating` are nodes that an update had taken and that did not work since, as its status remembers. `features` are
     those of its nodes beside its name, None if administrators give them. Labels of Kubernetes nodes give others.
-    `conditions` of Kubernetes nodes count as checks of its nodes.
+    `conditions` of Kubernetes nodes count as checks of its nodes. `topology` is None if administrators place them.
     """
 
     name: str
@@ -360,6 +371,12 @@ class NodeSet:
     features: tuple[str, ...] | None = None
     feature_labels: tuple[str, ...] = ()
     conditions: tuple[NodeCondition, ...] = ()
+    topology: tuple[Place, ...] | None = None
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """Keys of labels of Kubernetes nodes that its nodes' records depend on."""
+        return frozenset([*self.feature_labels, *(key for place in self.topology or () for key in place.labels)])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from components.config import parse
 from components.config.values.select_parameters import MORE
 from components.slurm import slurm_conf
 from tests.image import slurm_files
+from tests.unit import test_topologies
 from tests.unit.gres_effects import FPGA, MIG
 from tests.unit.samples import GPU_SET, SMALL, changed
 
@@ -110,6 +111,7 @@ EDITED: list[tuple[dict[str, str], str]] = [
 def said(image: Path) -> dict[str, dict[str, Any]]:
     """The verdict of each case, by its number: one pod tries all of them, as in a cluster."""
     cases = [files(*case) for case in TAKEN] + [files(*case[:2]) for case in REFUSED] + [case for case, _ in EDITED]
+    cases.append(slurm_conf.files(parse(test_topologies.DECLARED)))
     done = subprocess.run(
         ["unshare", "--mount", "--net", "--pid", "--uts", "--fork", "sh", "-c", ROOM, "sh", str(image), ASK],
         input=json.dumps(dict(enumerate(cases))),
@@ -142,3 +144,7 @@ def test_gres_conf_and_keys_of_accounting_are_tried(said: dict[str, Any], case: 
     verdict = said[str(len(TAKEN) + len(REFUSED) + case)]
     assert not verdict["accepted"]
     assert EDITED[case][1] in verdict["words"]
+
+
+def test_declared_topologies_are_taken_without_complaint(said: dict[str, Any]) -> None:
+    assert said[str(len(TAKEN) + len(REFUSED) + len(EDITED))] == {"accepted": True, "words": ""}

@@ -68,6 +68,7 @@ class FakeSlurm:
                 "partitions": ["main"],
                 "version": "26.05.5",
                 "weight": 100,
+                "topology": known["topology"] if known else "",
                 "next_state_after_reboot": ["INVALID"],
                 "reason_changed_at": NEVER,
                 "slurmd_start_time": moment(int(time.time())),

@@ -168,9 +168,10 @@ class _Handler(BaseHTTPRequestHandler):
             slurm.take_down(name, body["reason"], user)
         elif body and "comment" in body:
             record["comment"] = body["comment"]
-        elif body and body.keys() & {"features", "weight"}:
+        elif body and body.keys() & {"features", "weight", "topology_str"}:
             record["features"] = body.get("features", record["features"])
             record["weight"] = body.get("weight", {"number": record["weight"]})["number"]
+            record["topology"] = body.get("topology_str", record["topology"])
         elif body and body.get("state") == ["UNDRAIN"]:
             record["state"] = [flag for flag in record["state"] if flag != "DRAIN"]
             record["reason"] = record["reason_set_by_user"] = ""

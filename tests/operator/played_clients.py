@@ -162,8 +162,14 @@ class PlayedRest(SlurmRest):
     async def comment(self, name: str, text: str) -> None:
         self.cluster.records[name].comment = text
 
-    async def update_node(self, name: str, features: Sequence[str] | None = None, weight: int | None = None) -> None:
-        raise AssertionError(f"nothing declares features or a weight of {name}: {features}, {weight}")
+    async def update_node(
+        self,
+        name: str,
+        features: Sequence[str] | None = None,
+        weight: int | None = None,
+        topology: str | None = None,
+    ) -> None:
+        raise AssertionError(f"nothing declares features, weight or place of {name}: {features}, {weight}, {topology}")
 
     async def take_down(self, name: str, reason: str) -> None:
         cluster, record = self.cluster, self.cluster.records[name]

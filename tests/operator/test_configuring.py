@@ -62,7 +62,7 @@ def test_closed_partitions_cost_a_silent_slurm_one_deadline_at_most_and_are_not_
     rest = Failing(trouble)
     nobody = cast(Any, None)
     configuration = Configuration(execute.Executor(nobody, nobody), Configurer(nobody, nobody))
-    bringing = configuration.bring(this_pass(rest, SEEN, running), AWAY, declared=True)
+    bringing = configuration.bring(this_pass(rest, SEEN, running), AWAY, AWAY, declared=True)
     found, closed = asyncio.run(bringing)
     assert (rest.asked, {each.reason for each in found.wrong}, closed) == (asked, told, CLOSED)
 
@@ -105,7 +105,7 @@ def test_a_partition_that_stays_after_all_is_in_its_declared_state_again(
     rest, lease = Partitions(main="UP", old="DRAIN"), LeaseFor(math.inf)
     configuration = Configuration(execute.Executor(cast(Any, None), lease), Configurer(cast(Any, None), lease))
     reads = dataclasses.replace(READS, parameters="pulumi_slurm=1")
-    bringing = configuration.bring(this_pass(rest, seen, reads), (), declared=True)
+    bringing = configuration.bring(this_pass(rest, seen, reads), {}, (), declared=True)
     _, closed = asyncio.run(bringing)
     assert (rest.states, closed) == ({"main": "UP", "old": declared}, frozenset())
 
@@ -149,8 +149,8 @@ def test_a_partition_that_slurmctld_may_have_opened_again_by_reading_its_files_i
     rest = Obeying()
 
     async def two_passes() -> None:
-        await configuration.bring(this_pass(rest, seen, running), (), declared=True)
-        await configuration.bring(this_pass(rest, seen, again if read_again else running), (), declared=True)
+        await configuration.bring(this_pass(rest, seen, running), {}, (), declared=True)
+        await configuration.bring(this_pass(rest, seen, again if read_again else running), {}, (), declared=True)
 
     asyncio.run(two_passes())
     assert bool(copied) is goes
@@ -206,7 +206,7 @@ def test_a_new_cluster_waits_a_minute_for_its_config_dry_run_and_an_old_one_for_
     assert done == ["", "", "copied"]
     clock[0] = 1e6
     seen = dataclasses.replace(SEEN, cluster=dataclasses.replace(CLUSTER, closed=frozenset()), active_config={})
-    found, _ = asyncio.run(configuration.bring(this_pass(None, seen, AWAY), AWAY, declared=True))
+    found, _ = asyncio.run(configuration.bring(this_pass(None, seen, AWAY), AWAY, AWAY, declared=True))
     assert [each.reason for each in found] == ["ConfigDryRunPending"]
 
 

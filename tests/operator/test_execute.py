@@ -30,6 +30,7 @@ ACTIONS: dict[str, actions.Action] = {
     "take jobs": actions.RequeueJobs(NODE),
     "comment": actions.Comment(NODE, NOTE),
     "update node": actions.UpdateNode(NODE, ("cpu", "avx512"), 7),
+    "place node": actions.UpdateNode(NODE, topology="fabric:rack1"),
     "delete record": actions.DeleteRecord(NODE),
 }
 UNFIT = "pulumi-slurm:health gpus: 3 of 4 GPUs answer"

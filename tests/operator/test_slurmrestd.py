@@ -114,7 +114,7 @@ def test_recorded_answers_fit_the_document(name: str) -> None:
         ("GET", "/node/zz-0", None),
         ("POST", "/node/cpu-0", {"state": ["DRAIN"], "reason": "x"}),
         ("POST", "/node/cpu-0", {"state": ["UNDRAIN"]}),
-        ("POST", "/node/cpu-0", {"features": ["cpu", "avx512"], "weight": WEIGHT}),
+        ("POST", "/node/cpu-0", {"features": ["cpu", "avx512"], "weight": WEIGHT, "topology_str": "fabric:rack1"}),
         ("POST", "/node/zz-0", {"state": ["UNDRAIN"]}),
         ("DELETE", "/node/cpu-1", None),
         ("DELETE", "/node/cpu-0", None),
@@ -235,7 +235,7 @@ def test_nodes_and_jobs_are_read(fake: FakeSlurmrestd, key_file: Path) -> None:
     since = nodes["cpu-0"].started
     assert since is not None
     states_of = frozenset({"IDLE", "DYNAMIC_NORM"})
-    read = SlurmNode("cpu-0", states_of, started=since, features=frozenset({"cpu"}), weight=100)
+    read = SlurmNode("cpu-0", states_of, started=since, features=frozenset({"cpu"}), weight=100, topology="")
     assert nodes["cpu-0"] == read
     assert nodes["cpu-1"].allocated_cpus == 1
     assert [(job.job_id, job.nodes, job.partitions) for job in jobs] == [
@@ -269,16 +269,24 @@ def test_what_keeps_a_record_is_read_and_its_size(fake: FakeSlurmrestd, key_file
     assert [dict(each.options)["MemSpecLimit"] for each in facts if each] == [64, 0]
 
 
-def test_features_and_weight_of_a_node_change_alone(fake: FakeSlurmrestd, key_file: Path) -> None:
-    async def work(rest: slurmrestd.SlurmRest) -> tuple[SlurmNode | None, SlurmNode | None]:
-        await rest.update_node("cpu-0", ("cpu", "avx512"))
-        first = await rest.node("cpu-0")
-        await rest.update_node("cpu-0", weight=7)
-        return first, await rest.node("cpu-0")
+def test_features_weight_and_place_of_a_node_change_alone(fake: FakeSlurmrestd, key_file: Path) -> None:
+    changes: list[dict[str, Any]] = [
+        {"features": ("cpu", "avx512")},
+        {"weight": 7},
+        {"topology": "fabric:rack1"},
+        {"topology": ""},
+    ]
 
-    seen = [(each.features, each.weight) for each in ask(fake, key_file, work) if each]
+    async def work(rest: slurmrestd.SlurmRest) -> list[SlurmNode | None]:
+        seen = []
+        for change in changes:
+            await rest.update_node("cpu-0", **change)
+            seen.append(await rest.node("cpu-0"))
+        return seen
+
+    seen = [(each.features, each.weight, each.topology) for each in ask(fake, key_file, work) if each]
     both = frozenset({"cpu", "avx512"})
-    assert seen == [(both, 100), (both, 7)]
+    assert seen == [(both, 100, ""), (both, 7, ""), (both, 7, "fabric:rack1"), (both, 7, "")]
 
 
 def test_an_unchanged_listing_is_not_sent_again_and_a_change_in_the_same_second_is_seen(

@@ -254,7 +254,7 @@ BAD: list[tuple[str, Any, str]] = [
             ({"options": {"Alternate": "b"}}, "options.Alternate: got 'b'; want the name of another partition"),
             (
                 {"options": {"Topology": "t"}},
-                "options.Topology: got 't'; want nothing, or slurm.files.topology.yaml, which has the topologies",
+                "options.Topology: got 't'; want nothing, or slurm.topologies or slurm.files.topology.yaml, which",
             ),
             # Keys that contradict each other.
             ({"allowAccounts": ["a"], "denyAccounts": ["b"]}, 'denyAccounts: got ["b"]; want nothing beside allowAcc'),

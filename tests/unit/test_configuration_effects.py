@@ -24,6 +24,7 @@ from tests.unit import (
     pod_effects,
     script_effects,
     submount_effects,
+    test_topologies,
 )
 from tests.unit.declared import (
     Effect,
@@ -408,6 +409,7 @@ def test_every_field_is_in_the_table() -> None:
     shown = {_without_rows(path) for path, *_ in EFFECTS} | {_without_rows(path) for path in IN_THE_PROGRAM}
     shown |= {_without_rows(path) for path in (*network_effects.PATHS, *submount_effects.PATHS, *pod_effects.PATHS)}
     shown |= script_effects.PATHS | node_effects.PATHS | gres_effects.PATHS | people_effects.PATHS
+    shown |= test_topologies.PATHS
     assert set(_leaves(Config)) <= shown
 
 

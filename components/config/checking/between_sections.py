@@ -11,6 +11,7 @@ from typing import Final
 from components.config.accounting import AccountingMode
 from components.config.addons.mode import AddonMode
 from components.config.addons.network_operator import NEEDS_OPERATOR
+from components.config.checking import topology_rules
 from components.config.checking.gres_rules import gres_of_all_sets, mig_strategy
 from components.config.model import NotParsedError
 from components.config.nodes.health import HEALTH_SECONDS
@@ -293,5 +294,16 @@ ON_CONFIG: Final = (
     _health_scripts,
     _login_submounts,
     _pods,
+    topology_rules.one_source,
+    topology_rules.used,
 )
-ON_NODE_SET: Final = (_replacements, _options, _features, _rdma, _secondary_networks, _node_submounts, _node_pods)
+ON_NODE_SET: Final = (
+    _replacements,
+    _options,
+    _features,
+    _rdma,
+    _secondary_networks,
+    _node_submounts,
+    _node_pods,
+    topology_rules.places,
+)

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
+from components.config.checking import topology_rules
 from components.config.partitions import Partition, PreemptMode
 from components.config.program import Config
 from components.config.rule import Violation
-from components.config.values import slurm_files
 
 _BY_TIER: Final = "preempt/partition_prio"
 _IN_THE_DATABASE: Final = {
@@ -54,19 +54,4 @@ def _alternate(config: Config, partition: Partition) -> Iterator[Violation]:
         yield Violation("options", "Alternate", want=want)
 
 
-def _topology(config: Config, partition: Partition) -> Iterator[Violation]:
-    name = partition.options.get("Topology")
-    if name is None:
-        return
-    text = config.slurm.files.get("topology.yaml")
-    if text is None:
-        want = "nothing, or slurm.files.topology.yaml, which has the topologies that partitions may name"
-        yield Violation("options", "Topology", want=want)
-        return
-    known = slurm_files.topologies(text)
-    if known is not None and name not in known:
-        want = f"the name of a topology in slurm.files.topology.yaml; there are: {', '.join(known) or 'none'}"
-        yield Violation("options", "Topology", want=want)
-
-
-ON_PARTITION: Final = (_accounting, _gpus, _preemption, _alternate, _topology)
+ON_PARTITION: Final = (_accounting, _gpus, _preemption, _alternate, topology_rules.of_partition)

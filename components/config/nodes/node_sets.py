@@ -17,6 +17,7 @@ from components.config.nodes.submounts import Submount, memory_of, too_much_memo
 from components.config.pod_options import POD_OPTIONS, NodePodOptions
 from components.config.pods import Toleration
 from components.config.rule import Violation, rule
+from components.config.topologies import Place
 from components.config.values.images import ImmutableImage
 from components.config.values.object_names import Feature, LabelKey, LabelValue, SetName
 from components.config.values.quantities import (
@@ -175,6 +176,9 @@ class NodeSet(Model):
         "Keys of labels of Kubernetes nodes. Each gives the Slurm nodes on them a feature of the key's last part and "
         "its value: topology.kubernetes.io/zone gives zone=a. Needs operator.watchNodes.",
         factory=list,
+    )
+    topology: list[Place] = setting(
+        "Where its nodes are in slurm.topologies. A change takes effect at once, and jobs run on.", factory=list
     )
     options: dict[NodeOptionName, NodeOptionValue] = setting(
         "Further keys of its nodes' lines, as slurmd registers them; docs/slurm-keys.md lists them. A node changes "

@@ -14,6 +14,7 @@ TYPED: Final = {
     "Gres": "gres",
     "Feature": "features",
     "Features": "features",
+    "Topology": "topology",
     "Weight": "weight",
 }
 """Key as Slurm writes it → the key of nodeSets[] that sets it."""
@@ -39,8 +40,6 @@ REFUSED: Final = {
     "Parameters": "slurmd ignores it on a node that registers itself; slurm.options.SlurmdParameters is for all nodes",
     "Procs": "Slurm has another key in its place; resources.cpu says the same",
     "SocketsPerBoard": "Sockets counts those of all boards",
-    "Topology": "each node of a set has a place of its own in a topology; partitions[].options.Topology names the "
-    "topology that jobs of a partition use",
     "TRESWeights": "the manual of Slurm 26.05 does not say what it does",
 }
 """Key → why nobody may set it."""

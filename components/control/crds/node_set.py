@@ -5,6 +5,7 @@ from typing import Any, Final
 from components.config.nodes import node_sets
 from components.config.nodes.health import Health, NodeCondition
 from components.config.nodes.reactions import Reactions
+from components.config.topologies import Place
 from components.config.values.object_names import LONGEST_SET_NAME, SET_NAME
 from components.config.values.quantities import PERCENTAGE
 from components.control.crds import definition
@@ -72,6 +73,21 @@ def _node_conditions() -> Schema:
     return {"description": told, "type": "array", "maxItems": 32, "items": section("", condition, ["type"])}
 
 
+def _places() -> Schema:
+    """Where the nodes of a set are in topologies."""
+    of = Place.model_fields
+    place = {
+        "name": {"description": of["name"].description, **text(64)},
+        "unit": {"description": of["unit"].description, **text(64)},
+        "labels": {**_words(of["labels"].description, 317), "maxItems": 16},
+    }
+    told = (
+        "Where its nodes are in the topologies of the configuration. Absent: where administrators say. A change takes "
+        "effect at once, and jobs run on."
+    )
+    return {"description": told, "type": "array", "maxItems": 64, "items": section("", place, ["name"])}
+
+
 def _spec() -> Schema:
     fields = node_sets.NodeSet.model_fields
     cluster = "SlurmCluster of this namespace that the nodes belong to."
@@ -90,6 +106,7 @@ def _spec() -> Schema:
             "features": _words(fields["features"].description, 64),
             "featureLabels": _words(fields["feature_labels"].description, 317),
             "nodeConditions": _node_conditions(),
+            "topology": _places(),
             **{key: {"description": fields[key].description, **schema} for key, schema in sections.items()},
         },
         ["cluster", "statefulSet"],

@@ -189,11 +189,19 @@ class SlurmRest:
         """Write a note on a node, which has no effect; an empty one takes it away."""
         await self._call("comment", "POST", _node_path(name), {"comment": text})
 
-    async def update_node(self, name: str, features: Sequence[str] | None = None, weight: int | None = None) -> None:
-        """Give a node other features, all that it has, or another weight; None leaves what it has."""
+    async def update_node(
+        self,
+        name: str,
+        features: Sequence[str] | None = None,
+        weight: int | None = None,
+        topology: str | None = None,
+    ) -> None:
+        """Give a node other features, all that it has, another weight or topology; None leaves what it has."""
         changed: dict[str, Any] = {} if features is None else {"features": [*features]}
         if weight is not None:
             changed["weight"] = {"set": True, "infinite": False, "number": weight}
+        if topology is not None:
+            changed["topology_str"] = topology
         await self._call("update_node", "POST", _node_path(name), changed)
 
     async def delete_node(self, name: str) -> None:

@@ -69,6 +69,7 @@ class Node(msgspec.Struct):
     reason_changed_at: Number | None = None
     features: tuple[str, ...] | None = None
     weight: int | None = None
+    topology: str | None = None
     sockets: int = 0
     cores: int = 0
     threads: int = 0
@@ -264,6 +265,7 @@ def node(raw: msgspec.Raw) -> SlurmNode:
         allocated_memory=item.alloc_memory,
         features=None if item.features is None else _shared(item.features),
         weight=item.weight,
+        topology=item.topology,
     )
 
 

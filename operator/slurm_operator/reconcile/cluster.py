@@ -20,7 +20,7 @@ from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.clients.watched_reads import Reads
 from slurm_operator.configure import Configurer
-from slurm_operator.decide.cluster import accounting, config, daemons, serving, status, unread
+from slurm_operator.decide.cluster import accounting, config, daemons, serving, status, topologies, unread
 from slurm_operator.decide.cluster.requeue import Outcome
 from slurm_operator.decide.node_sets import deletion
 from slurm_operator.decide.node_sets.node_set import unchanged
@@ -156,12 +156,13 @@ class Reconciler:
         mine = [node_set for node_set in seen.node_sets if not serving.refusal(seen, node_set)]
         healing = self._drift.condition
         died = healing.message if healing and healing.reason in (Reason.UPDATE_FAILED, Reason.LEDGER_MISSING) else ""
-        labels = frozenset(key for own in mine for key in own.feature_labels)
+        labels = frozenset(key for own in mine for key in own.labels)
         kept = frozenset(condition.type for own in mine for condition in own.conditions)
         self._k8s_watch = Watch("v1", "Node", read=observe.K8sNodeReader(labels, kept))
         hold, moment = daemons.holds_workers(seen, now.running, died), datetime.datetime.now(datetime.UTC)
         sets = serving.states(mine, seen.workloads, seen.pods, moment, self._k8s_nodes(seen.pods))
-        sets = [dataclasses.replace(state, hold=hold, repairs_held=not died) for state in sets]
+        known = topologies.known(seen.desired_config, seen.active_config, now.running)
+        sets = [dataclasses.replace(state, hold=hold, repairs_held=not died, topologies=known) for state in sets]
         return await self._node_sets.look(now.rest, sets, bodies, now.budget, running=now.running, cluster_stays=True)
 
     async def _bring_configuration(self, now: PassContext, nodes: Nodes | Unknown) -> tuple[Findings, frozenset[str]]:
@@ -174,7 +175,7 @@ class Reconciler:
         declared = seen.ledger_revision == seen.cluster.revision and not drifted and not old
         jobs: tuple[SlurmJob, ...] | Unknown
         jobs = nodes if isinstance(nodes, Unknown) else await configuration.jobs(now, self._jobs)
-        findings, closed = await self._configuration.bring(now, jobs, declared=declared)
+        findings, closed = await self._configuration.bring(now, nodes, jobs, declared=declared)
         findings += await self._configuration.ask_nodes(now, nodes)
         return findings, closed
 

@@ -15,7 +15,7 @@ from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.slurm_error import SlurmError
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.configure import Configurer
-from slurm_operator.decide.cluster import config, daemons
+from slurm_operator.decide.cluster import config, daemons, topologies
 from slurm_operator.execute import Executor
 from slurm_operator.findings import Finding, Findings, Severity, shown, under_way
 from slurm_operator.reasons import Reason
@@ -82,12 +82,13 @@ class Configuration:
         return now - self._unanswered_since >= FIRST_ANSWER_SECONDS
 
     async def bring(
-        self, now: PassContext, jobs: tuple[SlurmJob, ...] | Unknown, *, declared: bool
+        self, now: PassContext, nodes: Nodes | Unknown, jobs: tuple[SlurmJob, ...] | Unknown, *, declared: bool
     ) -> tuple[Findings, frozenset[str]]:
         """Bring the desired configuration one step further.
 
         Args:
             now: this pass.
+            nodes: slurmctld's nodes.
             jobs: jobs in Slurm.
             declared: whether the wanted files are those of the cluster's own revision.
 
@@ -110,6 +111,9 @@ class Configuration:
                 findings.append(tried)
             else:
                 decided = decide(verdict=tried)
+        if isinstance(decided, config.Promote) and (kept := await self._take_out(now, nodes, decided)):
+            findings += kept
+            decided = None
         match decided:
             case config.Promote():
                 copying = self._configurer.promote(seen.cluster, decided)
@@ -145,6 +149,13 @@ class Configuration:
                 told = self._configurer.reconfigure(rest, seen.cluster)
                 findings += await self._executor.attempt(body, "Reconfigure", told)
         return findings, closed
+
+    async def _take_out(self, now: PassContext, nodes: Nodes | Unknown, decided: config.Promote) -> list[Finding]:
+        """Take nodes out of topologies that the new files lack, and return why that did not do; empty if it did."""
+        leaving = topologies.before_reading(decided.files, now.seen.active_config, nodes)
+        if isinstance(leaving, Finding):
+            return [leaving]
+        return [failed for change in leaving for failed in await self._executor.execute(now.rest, now.body, change)]
 
     async def ask_nodes(self, now: PassContext, nodes: Nodes | Unknown) -> Findings:
         """Report nodes that have not read slurmctld's present configuration, and have slurmctld tell them again.

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 
 from slurm_operator import drains
 from slurm_operator.decide.cluster import daemons
-from slurm_operator.decide.node_sets import reboot, records, scale, update
+from slurm_operator.decide.node_sets import features, reboot, records, scale, update
 from slurm_operator.decide.nodes import slurm_nodes, waits
 from slurm_operator.decide.nodes.slurm_nodes import Standing
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
@@ -86,6 +86,7 @@ def node_set(state: NodeSetState) -> tuple[Counts, Findings]:
     if update.outdated(state) and not wanted.deleting:
         findings += [_updating(state), *update.findings(state)]
     findings += reboot.findings(state)
+    findings += features.unplaced(state)
     findings += _not_ready(state)
     standing = {
         kind: [worker.node for worker in members if worker.node and worker.standing is kind] for kind in Standing

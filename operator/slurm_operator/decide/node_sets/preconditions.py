@@ -25,9 +25,9 @@ def hold(decided: actions.NodeAction, now: SlurmNode) -> bool:
             return _is_still_out(now) and (anothers or not drains.is_anothers(now))
         case actions.RequeueJobs():
             return now.reason in (reasons.SCALE_IN, reasons.UPDATE) and drains.is_operators(now)
-        case actions.UpdateNode(features=features, weight=weight):
+        case actions.UpdateNode(features=features, weight=weight, topology=topology):
             others = features is not None and now.features != frozenset(features)
-            return others or weight not in (None, now.weight)
+            return others or weight not in (None, now.weight) or topology not in (None, now.topology)
         case actions.Comment():
             return not now.comment or now.comment.startswith(reasons.NODE)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from slurm_operator import drains
 from slurm_operator.decide.nodes import node_conditions, slurm_nodes
 from slurm_operator.decide.nodes.node_conditions import Verdicts
+from slurm_operator.decide.nodes.topology import Topologies
 from slurm_operator.drains import Owner
 from slurm_operator.state import (
     NOT_ASKED,
@@ -148,6 +149,7 @@ class NodeSetState:
         full_listing: a full listing made after `nodes`; None if none was made.
         hold: why no pod may be restarted for an update; empty if it may.
         repairs_held: whether that holds up repairs, too; else pods of the current template are repaired.
+        topologies: those that slurmctld runs with; None if nobody knows.
     """
 
     node_set: NodeSet
@@ -161,6 +163,7 @@ class NodeSetState:
     nodes: Nodes | Unknown = NOT_ASKED
     jobs: tuple[SlurmJob, ...] | Unknown = NOT_ASKED
     full_listing: FullListing | None = None
+    topologies: Topologies | None = None
 
     @property
     def is_missing(self) -> bool:

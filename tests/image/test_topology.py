@@ -1,0 +1,115 @@
+"""Declared topologies in a real slurmctld: it takes the files, and nodes keep the places that the operator gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+from slurm_operator.decide.nodes import topology
+
+from components.config import parse
+from components.slurm.topology_yaml import topology_yaml
+from contract import names
+from tests.image.small_cluster import ALICE, CONTROLLER, REVISION, SECOND, WORKER, NewCluster, SmallCluster
+from tests.unit.samples import SMALL, changed
+
+TOPOLOGIES: Final[list[dict[str, Any]]] = [
+    {"name": "fabric", "type": "tree", "default": True, "switches": {"core": ["rack1", "pods"]}},
+    {"name": "nvlink", "type": "block", "blocks": ["a", "b"], "blockSizes": [2, 4]},
+    {"name": "plain", "type": "flat"},
+]
+PLACES: Final = [{"name": "fabric", "unit": "pods", "labels": ["leaf"]}, {"name": "nvlink", "unit": "a"}]
+RENDERED: Final = topology_yaml(
+    parse(changed("nodeSets.0.topology", PLACES, changed("slurm", {"topologies": TOPOLOGIES}, SMALL)))
+)
+
+
+@pytest.fixture(scope="module")
+def cluster(new_cluster: NewCluster) -> Iterator[SmallCluster]:
+    with new_cluster(slurm={"topologies": TOPOLOGIES}, node_set={"topology": PLACES}) as one:
+        yield one
+
+
+def scontrol(cluster: SmallCluster, words: str) -> str:
+    done = cluster.pod(f"/opt/slurm/bin/scontrol {words}", name=CONTROLLER)
+    return f"{done.stdout}{done.stderr}"
+
+
+def nodes(cluster: SmallCluster, unit: str, of: str = "fabric") -> list[str]:
+    """The nodes that slurmctld shows of a switch or block."""
+    lines = [dict(word.partition("=")[::2] for word in line.split()) for line in
+             scontrol(cluster, f"show topology {of}").splitlines()]  # fmt: skip
+    return [line.get("Nodes", "") for line in lines if unit in (line.get("SwitchName"), line.get("BlockName"))]
+
+
+def place(cluster: SmallCluster, at: str, node: str = WORKER) -> str:
+    """Give a node a place as the operator does; what slurmctld says of it."""
+    return scontrol(cluster, f"update nodename={node} topology={at}").strip()
+
+
+def test_slurmctld_has_all_declared_topologies(cluster: SmallCluster) -> None:
+    shown = scontrol(cluster, "show topology fabric")
+    assert "SwitchName=core Level=2" in shown
+    assert "Switches=rack1,pods" in shown
+    blocks = scontrol(cluster, "show topology nvlink")
+    assert "BlockName=b BlockIndex=1 BlockSize=2" in blocks
+    assert "AggregatedBlock=a,b" in blocks
+    assert "PartitionName=main" in scontrol(cluster, "show partition main")
+
+
+def test_a_node_outside_of_its_partitions_tree_gets_no_job_beside_one_inside(cluster: SmallCluster) -> None:
+    """So no node is undrained before it has its place."""
+    cluster.start_second_worker()
+
+    def tried(options: str) -> str:
+        return cluster.jail(f"sbatch --test-only {options} --wrap true", user=ALICE).stderr
+
+    assert place(cluster, "fabric:pods-unlabeled,nvlink:a") == ""
+    for options in (f"-w {SECOND}", "-N2"):
+        assert "Requested node configuration is not available" in tried(options)
+    assert place(cluster, "fabric:rack1", SECOND) == ""
+    for options in (f"-w {SECOND}", "-N2"):
+        assert "to start at" in tried(options)
+
+
+def test_a_node_keeps_its_place_through_reconfigure_restart_and_a_new_pod(cluster: SmallCluster) -> None:
+    def keeps() -> bool:
+        there = [nodes(cluster, unit) for unit in ("pods", "spine1", "leaf7")]
+        return there == [[WORKER]] * 3 and nodes(cluster, "b", "nvlink") == [WORKER]
+
+    assert place(cluster, "fabric:pods:spine1:leaf7,nvlink:b") == ""
+    assert keeps(), "slurmctld makes the switches of labels"
+    assert "Topology=fabric:pods:spine1:leaf7,nvlink:b" in scontrol(cluster, f"show node {WORKER}")
+    scontrol(cluster, "reconfigure")
+    cluster.wait("the place is kept through a reconfigure", keeps, 60)
+    cluster.restart_controller()
+    cluster.wait("the place is kept through a restart", keeps, 60)
+    cluster.start_worker(WORKER, REVISION)
+    cluster.wait("the new pod is ready", lambda: cluster.state() == "ready", 90)
+    assert keeps(), "the place is kept by a node that registers anew"
+    assert cluster.batch("hostname", f"-w{WORKER}") == f"{WORKER}\n"
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        *("fabric:rack1", "fabric:core:rack1", "fabric:pods-unlabeled", "fabric:pods:new", "fabric:pods:new1:new2"),
+        *("fabric:core", "fabric:pods", "fabric:absent", "fabric:absent:rack1", "nvlink:a", "nvlink:c", "gone:a"),
+    ],
+)
+def test_the_operator_gives_the_places_that_slurmctld_takes(cluster: SmallCluster, at: str) -> None:
+    taken = topology.takes(topology.of_files({names.TOPOLOGY_YAML: RENDERED}), at)
+    refused = place(cluster, at)
+    assert (refused == "") is taken, refused
+    assert taken or "Requested topology configuration is not available" in refused
+
+
+def test_slurmctld_ends_with_files_that_lack_a_nodes_place(new_cluster: NewCluster) -> None:
+    """So the operator takes a node out, or holds the files, before slurmctld reads them."""
+    with new_cluster(slurm={"topologies": TOPOLOGIES}, node_set={"topology": PLACES}) as cluster:
+        assert place(cluster, "fabric:rack1") == ""
+        cluster.pod(f"sed -i s/rack1/rack2/ /etc/slurm/{names.TOPOLOGY_YAML}", name=CONTROLLER).check_returncode()
+        scontrol(cluster, "reconfigure")
+        ended = "Invalid node topology specified fabric:rack1"
+        cluster.wait("slurmctld ends", lambda: ended in cluster.log(CONTROLLER), 60)
