@@ -15,9 +15,9 @@ from slurm_operator.decide.cluster.status import Counts
 from slurm_operator.decide.nodes import pod_conditions
 from slurm_operator.decide.nodes.pod_conditions import Told
 from slurm_operator.findings import MAX_MESSAGE, Condition
-from slurm_operator.observe import CUSTOM_API
 from slurm_operator.reasons import Reason
-from slurm_operator.state import PodCondition, Restart
+from slurm_operator.state.kubernetes import PodCondition
+from slurm_operator.state.resources import Restart
 
 log = logging.getLogger(__name__)
 
@@ -121,8 +121,10 @@ class Reporter:
             reason = f"{kind}{now_is.status}"
             await self.standing_event(body, kind, reason, now_is.message, warning=warning)
         self._lease.check()
-        update = {"apiVersion": CUSTOM_API, "kind": body["kind"], "metadata": {"name": body["metadata"]["name"]}}
-        await self._api.apply(CUSTOM_API, f"{body['kind'].lower()}s", {**update, "status": after}, subresource="status")
+        update = {"apiVersion": names.API_VERSION, "kind": body["kind"], "metadata": {"name": body["metadata"]["name"]}}
+        await self._api.apply(
+            names.API_VERSION, f"{body['kind'].lower()}s", {**update, "status": after}, subresource="status"
+        )
 
     async def write_pod_conditions(self, told: Told) -> None:
         """Write Slurm's state and the checks' verdict on a pod, unless another has its name by now (409, or 404).
@@ -208,4 +210,4 @@ def _row(kind: str, condition: PodCondition) -> dict[str, str]:
 def _reference(body: Object) -> dict[str, str]:
     metadata = body["metadata"]
     which = {key: metadata[key] for key in ("name", "namespace", "uid")}
-    return {"apiVersion": CUSTOM_API, "kind": body["kind"], **which}
+    return {"apiVersion": names.API_VERSION, "kind": body["kind"], **which}

@@ -10,7 +10,7 @@ import pytest
 from slurm_operator.decide.cluster import config, config_keys
 from slurm_operator.decide.cluster.config import CLOSING, HELD, Promote, Reconfigure, TryConfig, Verdict
 from slurm_operator.findings import Finding
-from slurm_operator.state import Running, SlurmJob, SlurmNode, Unknown
+from slurm_operator.state.slurm import Running, SlurmJob, SlurmNode, Unknown
 
 from components.config.values import slurm_options
 from contract.reasons import CONFIGURATION_REFUSED

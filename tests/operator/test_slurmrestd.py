@@ -20,7 +20,7 @@ from slurm_operator import drains
 from slurm_operator.clients import dry_run, hostlist, slurmrestd
 from slurm_operator.clients.slurm_error import Trouble
 from slurm_operator.decide.nodes import slurm_nodes as nodes
-from slurm_operator.state import Facts, Reservation, Running, SlurmNode
+from slurm_operator.state.slurm import Facts, Reservation, Running, SlurmNode
 
 from contract import names, reasons
 from tests.operator.fake_slurm import Fault

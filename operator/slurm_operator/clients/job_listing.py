@@ -18,7 +18,7 @@ from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets import records
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.reasons import Reason
-from slurm_operator.state import Jobs, Named, SlurmJob, TooDeep, Unknown
+from slurm_operator.state.slurm import Jobs, Named, SlurmJob, TooDeep, Unknown
 
 MOST_LISTED = 10_000
 """Longest list of jobs: slurmrestd takes 20 MiB for 10,000 of them, and time by the square of their number."""

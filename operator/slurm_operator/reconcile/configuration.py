@@ -22,7 +22,8 @@ from slurm_operator.reasons import Reason
 from slurm_operator.reconcile.growing_pause import GrowingPause
 from slurm_operator.reconcile.pass_budget import LEAST_SECONDS, LOOKED_AFTER_SECONDS, TRIED_AFTER_SECONDS
 from slurm_operator.reconcile.pass_context import PassContext
-from slurm_operator.state import Kubernetes, Nodes, Running, SlurmJob, Unknown
+from slurm_operator.state.kubernetes import Kubernetes
+from slurm_operator.state.slurm import Nodes, Running, SlurmJob, Unknown
 
 log = logging.getLogger(__name__)
 

@@ -27,6 +27,7 @@ from slurm_operator.clients.watched_reads import Reads
 from slurm_operator.decide.cluster import drift
 from slurm_operator.decide.cluster.requeue import Outcome
 from slurm_operator.findings import Condition, Finding
+from slurm_operator.parse.pods import parse_pod
 from slurm_operator.reasons import Reason
 
 log = logging.getLogger(__name__)
@@ -183,7 +184,7 @@ class DriftReconciler:
         api, kinds, name = declared["apiVersion"], plural(declared["kind"]), declared["metadata"]["name"]
         sized = drift.sized_by_operator(declared)
         if before is None and sized:
-            pods = await self._api.list_as(observe.pod, "v1", "pods", _selector(declared))
+            pods = await self._api.list_as(parse_pod, "v1", "pods", _selector(declared))
             size = drift.size_of(name, (pod.name for pod in pods))
             # The operator creates the set with a size first. Pulumi's fields have none, and Kubernetes would fill in 1.
             made = {**declared, "spec": {**declared["spec"], "replicas": size}}

@@ -24,7 +24,7 @@ from slurm_operator.reasons import Reason
 from slurm_operator.reconcile.pass_budget import LOOKED_AFTER_SECONDS, PassBudget
 from slurm_operator.reconcile.reservations import Reservations
 from slurm_operator.reconcile.slurm_look import SlurmLook, known
-from slurm_operator.state import Nodes, Running, Unknown
+from slurm_operator.state.slurm import Nodes, Running, Unknown
 
 log = logging.getLogger(__name__)
 

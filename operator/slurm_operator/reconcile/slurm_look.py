@@ -17,7 +17,8 @@ from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.reasons import Reason
 from slurm_operator.reconcile.pass_budget import ACTED_AFTER_SECONDS, LEAST_SECONDS, LOOKED_AFTER_SECONDS, PassBudget
-from slurm_operator.state import NOT_ASKED, FullListing, Jobs, Nodes, NodeSet, Running, SlurmJob, TooDeep, Unknown
+from slurm_operator.state.resources import NodeSet
+from slurm_operator.state.slurm import NOT_ASKED, FullListing, Jobs, Nodes, Running, SlurmJob, TooDeep, Unknown
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from slurm_operator.decide.cluster import config_keys
 from slurm_operator.decide.nodes import slurm_nodes, waits
 from slurm_operator.findings import Finding, Severity, under_way
 from slurm_operator.reasons import Reason
-from slurm_operator.state import Nodes, Running, SlurmJob, Unknown
+from slurm_operator.state.slurm import Nodes, Running, SlurmJob, Unknown
 
 CLOCKS_DIFFER = datetime.timedelta(seconds=5)
 """So far a node's clock may be behind slurmctld's before the node counts as outdated."""

@@ -13,7 +13,9 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 from slurm_operator.decide.nodes import slurm_nodes
-from slurm_operator.state import Census, Kubernetes, Nodes, NodeSet, SlurmJob, Unknown, Workload
+from slurm_operator.state.kubernetes import Kubernetes, Workload
+from slurm_operator.state.resources import NodeSet
+from slurm_operator.state.slurm import Census, Nodes, SlurmJob, Unknown
 
 MOST_SPANS = 8
 MOST_NAMES = 16

@@ -34,7 +34,9 @@ from slurm_operator.findings import (
     under_way,
 )
 from slurm_operator.reasons import Reason
-from slurm_operator.state import Kubernetes, Nodes, NodeSet, Pod, SlurmNode, Unknown, Unread
+from slurm_operator.state.kubernetes import Kubernetes, Pod, Unread
+from slurm_operator.state.resources import NodeSet
+from slurm_operator.state.slurm import Nodes, SlurmNode, Unknown
 
 _SHOWN = 5
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slurm_operator.findings import Finding
 from slurm_operator.reasons import Reason
-from slurm_operator.state import Kubernetes, Unread
+from slurm_operator.state.kubernetes import Kubernetes, Unread
 
 _EFFECTS = {
     Unread.REST: "nobody is told whether slurmrestd's pods are ready",

@@ -11,7 +11,8 @@ from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Finding, shown, under_way
 from slurm_operator.reasons import Reason
-from slurm_operator.state import SlurmJob, Unknown, Workload
+from slurm_operator.state.kubernetes import Workload
+from slurm_operator.state.slurm import SlurmJob, Unknown
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

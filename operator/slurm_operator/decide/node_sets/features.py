@@ -9,7 +9,7 @@ from __future__ import annotations
 from contract.weights import node_weight
 from slurm_operator.actions import UpdateNode
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
-from slurm_operator.state import K8sNode
+from slurm_operator.state.kubernetes import K8sNode
 
 
 def actions(state: NodeSetState) -> list[UpdateNode]:

@@ -21,7 +21,7 @@ from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, under_way
 from slurm_operator.reasons import Reason
-from slurm_operator.state import Pod
+from slurm_operator.state.kubernetes import Pod
 
 _KNOWN = (Case.WELL, Case.CORDONED, Case.TAINTED, Case.FAILED)
 _LEAVING = (Case.CORDONED, Case.TAINTED, Case.AWAY, Case.GONE, Case.FAILED)

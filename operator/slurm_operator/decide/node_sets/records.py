@@ -19,7 +19,7 @@ from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, shown, under_way
 from slurm_operator.reasons import Reason
-from slurm_operator.state import EVERY_NODE, Facts, Named, Reservation, SlurmJob, SlurmNode, Unknown
+from slurm_operator.state.slurm import EVERY_NODE, Facts, Named, Reservation, SlurmJob, SlurmNode, Unknown
 
 _FILLED_IN = ("Sockets", "CoresPerSocket", "ThreadsPerCore")
 

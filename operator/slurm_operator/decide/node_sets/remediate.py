@@ -28,7 +28,8 @@ from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, under_way
 from slurm_operator.reasons import Reason
-from slurm_operator.state import Restart, SlurmNode
+from slurm_operator.state.resources import Restart
+from slurm_operator.state.slurm import SlurmNode
 
 _HOUR = datetime.timedelta(hours=1)
 REMEMBERED = datetime.timedelta(days=1)

@@ -17,7 +17,8 @@ from slurm_operator.actions import Action, ChangeReservation, EndReservation, Re
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Finding
 from slurm_operator.reasons import Reason
-from slurm_operator.state import Reservation, UpdatePolicy, Window
+from slurm_operator.state.resources import UpdatePolicy, Window
+from slurm_operator.state.slurm import Reservation
 
 _WEEK = datetime.timedelta(seconds=policies.WEEK_SECONDS)
 

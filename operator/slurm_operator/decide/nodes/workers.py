@@ -12,22 +12,9 @@ from slurm_operator import drains
 from slurm_operator.decide.nodes import node_conditions, slurm_nodes
 from slurm_operator.decide.nodes.node_conditions import Verdicts
 from slurm_operator.drains import Owner
-from slurm_operator.state import (
-    NOT_ASKED,
-    Facts,
-    FullListing,
-    K8sNode,
-    K8sNodes,
-    Nodes,
-    NodeSet,
-    Pod,
-    Reservation,
-    Restart,
-    SlurmJob,
-    SlurmNode,
-    Unknown,
-    Workload,
-)
+from slurm_operator.state.kubernetes import K8sNode, K8sNodes, Pod, Workload
+from slurm_operator.state.resources import NodeSet, Restart
+from slurm_operator.state.slurm import NOT_ASKED, Facts, FullListing, Nodes, Reservation, SlurmJob, SlurmNode, Unknown
 
 K8S_NODE_PATIENCE = datetime.timedelta(minutes=1)
 """Time in which the operator's watch may not know a new Kubernetes node on which a pod was scheduled."""
