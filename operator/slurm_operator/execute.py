@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Sequence
 import httpx
 
 from contract import names, reasons
+from contract.conditions import Reason
 from slurm_operator import actions, drains, metrics, report
 from slurm_operator.clients.json_patch import as_seen, escaped
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
@@ -18,7 +19,6 @@ from slurm_operator.decide.node_sets import deletion, preconditions
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Condition, Finding, shown
-from slurm_operator.reasons import Reason
 from slurm_operator.state.slurm import SlurmJob, SlurmNode, Unknown
 
 log = logging.getLogger(__name__)

@@ -9,19 +9,19 @@ import time
 from collections.abc import Iterable, Mapping
 
 from contract import names
+from contract.conditions import ConditionType, Reason
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.decide.cluster.status import Counts
 from slurm_operator.decide.nodes import pod_conditions
 from slurm_operator.decide.nodes.pod_conditions import Told
 from slurm_operator.findings import MAX_MESSAGE, Condition
-from slurm_operator.reasons import Reason
 from slurm_operator.state.kubernetes import PodCondition
 from slurm_operator.state.resources import Restart
 
 log = logging.getLogger(__name__)
 
-_FOR_TOOLS = frozenset({"Ready", "Reconciling", "Stalled"})
+_FOR_TOOLS = frozenset({ConditionType.READY, ConditionType.RECONCILING, ConditionType.STALLED})
 """Conditions without Events of their own: they repeat others, which have Events."""
 
 
@@ -45,11 +45,13 @@ def counts(totals: Counts) -> dict[str, int]:
 def headline(conditions: Iterable[Condition]) -> str:
     """Return the most important message: why it is not available, else what is wrong, else what is under way."""
     by_type = {condition.type: condition for condition in conditions}
-    available = by_type["Available"]
+    available = by_type[ConditionType.AVAILABLE]
     if available.status != "True":
         return available.message
-    told = (by_type[kind] for kind in ("Degraded", "Progressing") if by_type[kind].status == "True")
-    people = by_type.get("DrainedByPeople")
+    told = (
+        by_type[kind] for kind in (ConditionType.DEGRADED, ConditionType.PROGRESSING) if by_type[kind].status == "True"
+    )
+    people = by_type.get(ConditionType.DRAINED_BY_PEOPLE)
     well = f"{available.message}; {people.message}" if people and people.status == "True" else available.message
     return next((condition.message for condition in told), well)
 
@@ -62,11 +64,11 @@ def warns(kind: str, conditions: Mapping[str, Condition]) -> bool:
     """
     now_is = conditions[kind]
     match kind:
-        case "Degraded":
+        case ConditionType.DEGRADED:
             return now_is.status == "True"
-        case "Available":
-            return now_is.status != "True" and conditions["Progressing"].status != "True"
-        case "Progressing" | "ScaledOutsidePulumi" | "DrainedByPeople":
+        case ConditionType.AVAILABLE:
+            return now_is.status != "True" and conditions[ConditionType.PROGRESSING].status != "True"
+        case ConditionType.PROGRESSING | ConditionType.SCALED_OUTSIDE_PULUMI | ConditionType.DRAINED_BY_PEOPLE:
             return False
     return now_is.status != "True" and now_is.reason != Reason.UPDATE_IN_PROGRESS
 

@@ -13,11 +13,11 @@ from slurm_operator.decide.cluster.status import Counts
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Condition, Finding, Findings, Severity, under_way
 from slurm_operator.parse.pods import parse_pod
-from slurm_operator.reasons import Reason
 from slurm_operator.state.kubernetes import Kubernetes, Pod, Unread, Workload
 from slurm_operator.state.resources import Cluster, NodeSet
 from slurm_operator.state.slurm import Nodes, SlurmJob, SlurmNode, Unknown
 
+from contract.conditions import Reason
 from tests.operator.sets import node_set
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)

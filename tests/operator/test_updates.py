@@ -15,12 +15,12 @@ from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Findings, under_way
 from slurm_operator.parse.resources import parse_node_set
-from slurm_operator.reasons import Reason
 from slurm_operator.state.kubernetes import K8sNode, Pod
 from slurm_operator.state.resources import RemovalPolicy, Restart, UpdatePolicy
 from slurm_operator.state.slurm import FullListing, Running, SlurmJob, SlurmNode
 
 from contract import reasons
+from contract.conditions import Reason
 from tests.operator.sets import changed, node_set
 from tests.operator.test_scale import NOW, job, node
 from tests.operator.test_status import world

@@ -13,11 +13,11 @@ from slurm_operator.decide.node_sets import full_listing, records, update, windo
 from slurm_operator.decide.node_sets.node_set import decide
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.parse.resources import parse_node_set
-from slurm_operator.reasons import Reason
 from slurm_operator.state.resources import Window
 from slurm_operator.state.slurm import FullListing, Reservation, SlurmNode
 
 from contract import names, reasons
+from contract.conditions import Reason
 from tests.operator.sets import changed
 from tests.operator.test_records import LARGE, SMALL, sized
 from tests.operator.test_scale import node

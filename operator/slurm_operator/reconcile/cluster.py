@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from contract import names, paths
+from contract.conditions import ConditionType, Reason
 from slurm_operator import execute, metrics, observe, report
 from slurm_operator.clients.informer import Informer, Watch
 from slurm_operator.clients.job_listing import JobListing
@@ -28,7 +29,6 @@ from slurm_operator.decide.nodes import lost_daemons
 from slurm_operator.findings import Condition, Finding, Findings, Severity, lasting
 from slurm_operator.parse.k8s_nodes import K8sNodeParser
 from slurm_operator.parse.resources import parse_node_set
-from slurm_operator.reasons import Reason
 from slurm_operator.reconcile import administrators, configuration, job_counts, node_sets, pod_conditions
 from slurm_operator.reconcile.drift import DriftReconciler
 from slurm_operator.reconcile.pass_budget import BROUGHT_AFTER_SECONDS, PassBudget
@@ -267,9 +267,10 @@ class Reconciler:
         }
         self._untold = await self._write_status(body, conditions, fields)
         told = {condition.type: condition.status for condition in conditions}
-        if told["Available"] == "Unknown":
+        available, progressing = told[ConditionType.AVAILABLE], told[ConditionType.PROGRESSING]
+        if available == "Unknown":
             return Outcome.BLIND
-        return Outcome.PROGRESSING if (told["Progressing"], told["Available"]) != ("False", "True") else Outcome.STEADY
+        return Outcome.PROGRESSING if (progressing, available) != ("False", "True") else Outcome.STEADY
 
     async def _write_status(
         self, body: Object, conditions: tuple[Condition, ...], fields: dict[str, object]

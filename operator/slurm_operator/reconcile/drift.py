@@ -19,6 +19,7 @@ from typing import Any
 import httpx
 
 from contract import names
+from contract.conditions import ConditionType, Reason
 from slurm_operator import execute, metrics, observe
 from slurm_operator.clients.informer import Informer, Watch, plural
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
@@ -28,7 +29,6 @@ from slurm_operator.decide.cluster import drift
 from slurm_operator.decide.cluster.requeue import Outcome
 from slurm_operator.findings import Condition, Finding
 from slurm_operator.parse.pods import parse_pod
-from slurm_operator.reasons import Reason
 
 log = logging.getLogger(__name__)
 
@@ -134,9 +134,8 @@ class DriftReconciler:
         self._failures.clear()
 
     def _standing(self, cluster: Object, now: datetime.datetime) -> tuple[Condition, datetime.datetime]:
-        told = [
-            condition for condition in cluster.get("status", {}).get("conditions", []) if condition["type"] == "Healing"
-        ]
+        conditions = cluster.get("status", {}).get("conditions", [])
+        told = [condition for condition in conditions if condition["type"] == ConditionType.HEALING]
         since = [condition["lastTransitionTime"] for condition in told if condition["status"] == "False"]
         paused = datetime.datetime.fromisoformat(since[0]) if since else now
         return drift.standing(cluster["spec"]["revision"], self._ledger, paused, now), paused

@@ -6,6 +6,8 @@ import dataclasses
 import datetime
 from collections.abc import Mapping, Set
 
+from contract.conditions import Reason
+
 
 class EveryNode(frozenset[str]):
     """The nodes of a job whose host list can't be read: it may be on any node."""
@@ -107,7 +109,7 @@ class Unknown:
     message: str
 
 
-NOT_ASKED = Unknown("NotAsked", "jobs were not listed")
+NOT_ASKED = Unknown(Reason.NOT_ASKED, "jobs were not listed")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ import re
 from collections.abc import Iterable, Mapping
 
 from contract import names
+from contract.conditions import Reason
 from slurm_operator.decide.cluster import config_keys
 from slurm_operator.decide.nodes import slurm_nodes, waits
 from slurm_operator.findings import Finding, Severity, under_way
-from slurm_operator.reasons import Reason
 from slurm_operator.state.slurm import Nodes, Running, SlurmJob, Unknown
 
 CLOCKS_DIFFER = datetime.timedelta(seconds=5)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from contract.conditions import Reason
 from slurm_operator.findings import Finding
-from slurm_operator.reasons import Reason
 from slurm_operator.state.kubernetes import Kubernetes, Unread
 
 _EFFECTS = {

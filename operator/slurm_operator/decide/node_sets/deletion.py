@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Iterable
 
 from contract import names
+from contract.conditions import Reason
 from slurm_operator.decide.node_sets import records, scale
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Finding, shown, under_way
-from slurm_operator.reasons import Reason
 from slurm_operator.state.kubernetes import Workload
 from slurm_operator.state.slurm import SlurmJob, Unknown
 

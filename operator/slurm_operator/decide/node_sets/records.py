@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+from contract.conditions import Reason
 from slurm_operator import drains
 from slurm_operator.actions import Action, DeleteRecord, Drain
 from slurm_operator.decide.node_sets import window
@@ -18,7 +19,6 @@ from slurm_operator.decide.nodes import slurm_nodes, waits
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, shown, under_way
-from slurm_operator.reasons import Reason
 from slurm_operator.state.slurm import EVERY_NODE, Facts, Named, Reservation, SlurmJob, SlurmNode, Unknown
 
 _FILLED_IN = ("Sockets", "CoresPerSocket", "ThreadsPerCore")

@@ -20,6 +20,7 @@ import enum
 from collections.abc import Sequence
 
 from contract import names
+from contract.conditions import Reason
 from slurm_operator import drains
 from slurm_operator.actions import DeletePod, Drain, Purpose
 from slurm_operator.decide.nodes import slurm_nodes, waits
@@ -27,7 +28,6 @@ from slurm_operator.decide.nodes.k8s_case import Case, case_of
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, under_way
-from slurm_operator.reasons import Reason
 from slurm_operator.state.resources import Restart
 from slurm_operator.state.slurm import SlurmNode
 

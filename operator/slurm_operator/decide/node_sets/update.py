@@ -17,6 +17,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from contract import reasons
+from contract.conditions import Reason
 from slurm_operator import drains
 from slurm_operator.actions import Action, DeletePod, Drain, Purpose, RequeueJobs
 from slurm_operator.decide.node_sets import records, window
@@ -24,7 +25,6 @@ from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, Severity, shown, under_way
-from slurm_operator.reasons import Reason
 
 
 def outdated(state: NodeSetState) -> list[Worker]:
