@@ -447,7 +447,7 @@ def test_node_lists_are_expanded(expression: str, names: list[str]) -> None:
     assert sorted(hostlist.expand(expression)) == names
 
 
-@pytest.mark.parametrize("expression", ["cpu-[0-", "cpu-]3[", "a[b-c]", ",a", "n[0-999999999]"])
+@pytest.mark.parametrize("expression", ["cpu-[0-", "cpu-]3[", "a[b-c]", ",a", "a,", "n[3-1]", "n[0-999999999]"])
 def test_a_node_list_that_is_none_is_refused(expression: str) -> None:
     with pytest.raises(ValueError, match=r"node"):
         hostlist.expand(expression)
