@@ -86,7 +86,7 @@ def up(instance: Instance, owner: int | None = None, settings: Mapping[str, Any]
     """Bring an embedded instance up with the dev stack on it. Run one real job, unless users' jobs have the nodes.
 
     Args:
-        instance: Which.
+        instance: The instance.
         owner: A process with which the instance ends, however that ends: for test runs.
         settings: More configuration, by config key: tests shorten intervals.
     """

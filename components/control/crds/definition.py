@@ -44,7 +44,7 @@ def label(description: str, pattern: str, length: int, *rules: Schema, **more: A
 
 
 def conditions(description: str) -> Schema:
-    """The list of conditions, of which each type stands once."""
+    """Return the schema of a status's list of conditions; each type stands in it once."""
     condition = {
         "type": text(64),
         "status": {"type": "string", "enum": ["True", "False", "Unknown"]},

@@ -44,7 +44,7 @@ class Port:
 
     @property
     def is_active(self) -> bool:
-        """Return whether it carries data."""
+        """Return True if the port carries data: its state is ACTIVE."""
         return self.state == "ACTIVE"
 
 

@@ -167,7 +167,7 @@ def _cost(wanted: Mapping[str, str], active: Mapping[str, str], jobs: Iterable[S
 
 
 def _open(wanted: Mapping[str, str], active: Mapping[str, str], closed: frozenset[str]) -> Finding | None:
-    """Return which partitions must be closed before they are removed; None if none must."""
+    """Return a finding that names the partitions to close before they are removed; None if there are none."""
     still = sorted(partitions(active) - partitions(wanted) - closed)
     words = f"partition {', '.join(still)} takes no more jobs, and goes when it is seen empty after that"
     return under_way(CLOSING, words) if still else None

@@ -22,7 +22,7 @@ MOST_NAMES = 16
 """Accounts, or QOS, of a partition that are counted by name."""
 MOST_PARTITIONS = 100
 OTHERS = "*"
-"""Stands for the names that are not counted by themselves."""
+"""Name under which all other accounts, or QOS, of a partition are counted together."""
 UNLIMITED = "UNLIMITED"
 REPEATED_AFTER = datetime.timedelta(minutes=10)
 """Counts that stay as they are get a new time so often: an older time tells that nobody counts."""

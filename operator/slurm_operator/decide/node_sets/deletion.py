@@ -27,8 +27,8 @@ def judge(state: NodeSetState, *, cluster_stays: bool) -> RemoveFinalizer | Find
     """Return the removal of the finalizer if the NodeSet may go now, else a finding about what it waits for.
 
     Args:
-        state: what there is of it.
-        cluster_stays: whether the SlurmCluster stays, so that records of nodes that are gone would be in its way.
+        state: the NodeSet, its workload, pods, nodes and jobs.
+        cluster_stays: whether the SlurmCluster stays. Slurm's records of the nodes must go first then.
     """
     node_set, workload = state.node_set, state.workload
     if node_set.forced:

@@ -102,7 +102,7 @@ def actions(state: NodeSetState) -> list[Action]:
 
 
 def findings(state: NodeSetState) -> list[Finding]:
-    """Nodes that Slurm knows with another size than their set has."""
+    """Return a finding about the nodes whose record in Slurm has another size than their template; else none."""
     there = [worker.name for worker in state.members() if is_misread(state, worker.node)]
     if not there:
         return []

@@ -64,7 +64,7 @@ def approval(worker: Worker) -> str:
 
 
 def needs_full_listing(state: NodeSetState) -> bool:
-    """Return True if full listings could lead to the repair of an unfit node."""
+    """Return True if a repair that was decided waits only for a full listing to show its node without jobs."""
     there = [worker.node for worker in state.workers.values() if worker.repair and worker.node]
     return any(drains.is_held_for_repair(node) and slurm_nodes.may_restart(node) for node in there)
 

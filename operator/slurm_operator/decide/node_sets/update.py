@@ -123,7 +123,10 @@ def taken(state: NodeSetState) -> frozenset[str]:
 
 
 def begun(state: NodeSetState, actions: Iterable[Action]) -> frozenset[str]:
-    """Return nodes that an update takes by those actions; one whose pod is not scheduled was out of service before."""
+    """Return the nodes that these actions take out of service for an update.
+
+    A node whose pod is not scheduled does not count: it was out of service before.
+    """
     drained = {action.node for action in actions if isinstance(action, Drain) and action.reason == reasons.UPDATE}
     return frozenset(name for name in drained if _is_scheduled(state.workers[name]))
 

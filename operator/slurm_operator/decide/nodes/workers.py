@@ -72,7 +72,7 @@ class Worker:
 
     @property
     def is_evictable(self) -> bool:
-        """True if its pod may be evicted."""
+        """True if its pod has the label with which Kubernetes' eviction API may evict it (SetEvictable)."""
         return self.pod is not None and self.pod.evictable
 
     @property
@@ -227,7 +227,7 @@ def is_record_of(node: SlurmNode, pod: Pod) -> bool:
 
 
 def _join(state: NodeSetState) -> list[Worker]:
-    """The nodes of a set, the lowest first."""
+    """Return a Worker for each node of the set: its pod, its record in Slurm and its Kubernetes node, lowest first."""
     nodes = {} if isinstance(state.nodes, Unknown) else state.nodes
     full_listing = state.full_listing
     busy = slurm_nodes.busy_nodes(full_listing.jobs) if full_listing else frozenset()
