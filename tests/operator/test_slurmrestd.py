@@ -25,12 +25,12 @@ from slurm_operator.state.slurm import Facts, Reservation, Running, SlurmNode
 from contract import names, reasons
 from tests.operator.fake_slurm import Fault
 from tests.operator.fake_slurmrestd import API, FakeSlurmrestd, raises, running
+from tests.operator.world import KEY
 
 RECORDED = Path(__file__).parent / "recorded"
 DOCUMENT = json.loads((RECORDED / "openapi-v0.0.45.json").read_text())
 ANSWERS = json.loads((RECORDED / "answers.json").read_text())
 T = TypeVar("T")
-KEY = b"k" * 32
 AT, HOUR = datetime.datetime(2036, 1, 1, tzinfo=datetime.UTC), datetime.timedelta(hours=1)
 RESERVATION = {
     "name": f"{names.RESERVATION_PREFIX}cpu",
@@ -50,13 +50,6 @@ def fake() -> Iterator[FakeSlurmrestd]:
         served.slurm.register("cpu-0", features=("cpu",))
         served.slurm.register("cpu-1", features=("cpu",))
         yield served
-
-
-@pytest.fixture
-def key_file(tmp_path: Path) -> Path:
-    path = tmp_path / "jwt.key"
-    path.write_bytes(KEY)
-    return path
 
 
 def ask(fake: FakeSlurmrestd, key_file: Path, work: Callable[[slurmrestd.SlurmRest], Awaitable[T]]) -> T:
