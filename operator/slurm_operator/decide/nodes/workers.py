@@ -112,7 +112,7 @@ class Worker:
 
     @property
     def records(self) -> list[SlurmNode]:
-        """Its records of all listings."""
+        """Slurm's records of it: from the pass's listing and from the full listing, as far as it stands there."""
         return [node for node in (self.node, self.full) if node]
 
     @property
