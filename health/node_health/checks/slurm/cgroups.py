@@ -27,7 +27,7 @@ def look(machine: Machine) -> Controllers:
 
 
 def judge(controllers: Controllers, machine: Machine) -> Finding:
-    """WARNING without the controllers for memory and sets of CPUs. slurmd does not start where slurm.conf wants them."""
+    """WARNING without controllers for memory and sets of CPUs. slurmd does not start where slurm.conf wants them."""
     if missing := [name for name in (MEMORY, CPUSET) if name not in controllers.names]:
         return warns(f"the pod has no cgroup controller {' and '.join(missing)}: jobs have no such limit")
     return passes(f"version {controllers.version}: {', '.join(sorted(controllers.names))}")
