@@ -18,6 +18,7 @@ import httpx
 from bench.measurement import Measurement
 from bench.worlds.operator_world import cluster, folder_with_image
 from bench.worlds.real_slurm import RealSlurm
+from contract.conditions import ConditionType
 from devcluster.apiserver.control_plane import free_ports
 from devcluster.machine.bootstrap import CHECKOUT
 from tests.operator.world import Admin, World, operator, until
@@ -81,8 +82,8 @@ def _at(size: int, folder: Path, image: Path) -> Values:
         slurm.make_nodes("cpu", size)
         idle = _calls_of(admin, STEADY_SECONDS / 6, lambda: 0)[0] * 6
         with operator(world, folder, made.kubeconfig, port) as process:
-            world.wait("Available", "True", seconds=300)
-            world.wait("Progressing", "False", seconds=300)
+            world.wait(ConditionType.AVAILABLE, "True", seconds=300)
+            world.wait(ConditionType.PROGRESSING, "False", seconds=300)
             before = passes(port)
             asked, rest = _calls_of(admin, STEADY_SECONDS, lambda: total_of(port, r"rest_seconds_count\{.*\}"))
             after = passes(port)

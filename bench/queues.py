@@ -15,6 +15,7 @@ from bench import many_nodes
 from bench.measurement import Measurement
 from bench.worlds.operator_world import Cluster, cluster, folder_with_image
 from contract import reasons
+from contract.conditions import ConditionType
 from devcluster.apiserver.control_plane import free_ports
 from devcluster.machine.bootstrap import CHECKOUT
 from tests.operator.world import World, operator, until
@@ -76,8 +77,8 @@ def _at(size: int, folder: Path, image: Path) -> Values:
         slurm.submit(size, "waiting")
         slurm.forget_peaks()
         with operator(world, folder, made.kubeconfig, port) as process:
-            world.wait("Available", "True", seconds=300)
-            world.wait("Progressing", "False", seconds=300)
+            world.wait(ConditionType.AVAILABLE, "True", seconds=300)
+            world.wait(ConditionType.PROGRESSING, "False", seconds=300)
             watch = _Watch(world, port)
             with watch:
                 drains = sorted(
@@ -133,7 +134,7 @@ class _Watch(threading.Thread):
         before = many_nodes.passes(self._port)
         while not self._end.wait(0.5):
             self.looks += 1
-            self.untold += self._world.condition("Available")["status"] == "Unknown"
+            self.untold += self._world.condition(ConditionType.AVAILABLE)["status"] == "Unknown"
             now = many_nodes.passes(self._port)
             if now[0] > before[0]:
                 self.longest = max(self.longest, (now[1] - before[1]) / (now[0] - before[0]))

@@ -25,6 +25,7 @@ from components.wait_provider import (
     wait_for,
 )
 from contract import names
+from contract.conditions import ConditionType
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +70,14 @@ def judge(wanted: Wanted, state: ClusterState) -> Verdict:
         return Verdict(False, f"the operator has not seen revision {wanted.revision}", faults=faults)
     generation = state.cluster["metadata"]["generation"]
     conditions = {condition["type"]: condition for condition in status.get("conditions") or []}
-    available = conditions.get("Available")
+    available = conditions.get(ConditionType.AVAILABLE)
     if available is None or available.get("observedGeneration") != generation:
         return Verdict(False, "the operator has not judged the newest SlurmCluster", faults=faults)
     if available["status"] == "True":
         return Verdict(True)
     # Available also tells what may pass, such as a node that is down.
-    final = conditions.get("Stalled", {}).get("status") == "True"
-    told = conditions["Stalled"] if final else available
+    final = conditions.get(ConditionType.STALLED, {}).get("status") == "True"
+    told = conditions[ConditionType.STALLED] if final else available
     return Verdict(False, f"{told['reason']}: {told['message']}", final=final, faults=faults)
 
 

@@ -16,8 +16,13 @@ import pulumi.dynamic as dynamic
 from components.kubernetes import kubernetes_reader
 from components.wait_provider import Object, Verdict, WaitProvider, full_quotas, refused_pods, wait_for
 from contract import names
+from contract.conditions import ConditionType
 
-_TOLD: Final = {"Available": "False Unknown", "Degraded": "True", "Progressing": "True"}
+_TOLD: Final = {
+    ConditionType.AVAILABLE: "False Unknown",
+    ConditionType.DEGRADED: "True",
+    ConditionType.PROGRESSING: "True",
+}
 """Conditions of a NodeSet that may say why nodes are missing, each with the status in which it does."""
 
 

@@ -1,4 +1,4 @@
-"""Reasons that one program writes and another acts on: of drains in Slurm, and of conditions in Kubernetes."""
+"""Reasons of drains in Slurm, which one program writes and another acts on."""
 
 from enum import StrEnum
 from typing import Final
@@ -123,13 +123,3 @@ WARNING: Final = f"{PREFIX}warning "
 NO_PROBE_YET: Final = "no jail probe is done yet"
 UNCHECKED: Final = "could not be checked: "
 """Start of the evidence of a check that could not look, in a drain's reason and in Extra."""
-
-# Conditions.
-CONFIGURATION_REFUSED: Final = "ConfigurationRefused"
-"""slurmctld would not start with the desired files. Waiting does not help."""
-UPDATE_PAUSED: Final = "UpdatePaused"
-UPDATE_WAITS_FOR_JOBS: Final = "UpdateWaitsForJobs"
-UPDATE_WAITS_FOR_WINDOW: Final = "UpdateWaitsForWindow"
-UPDATE_FAILED: Final = "UpdateFailed"
-"""A `pulumi up` ended before it had declared everything."""
-LEDGER_MISSING: Final = "LedgerMissing"

@@ -6,15 +6,16 @@ from collections.abc import Collection, Mapping
 
 from bench.faults.history import Kubernetes, Slurm
 from bench.faults.kinds import OTHERS_WORDS
+from contract.conditions import ConditionType
 
-WANTED = {
-    "Available": "True",
-    "Degraded": "False",
-    "DrainedByPeople": "False",
-    "Healing": "True",
-    "NodesWatched": "True",
-    "Progressing": "False",
-    "ScaledOutsidePulumi": "False",
+WANTED: Mapping[str, str] = {
+    ConditionType.AVAILABLE: "True",
+    ConditionType.DEGRADED: "False",
+    ConditionType.DRAINED_BY_PEOPLE: "False",
+    ConditionType.HEALING: "True",
+    ConditionType.NODES_WATCHED: "True",
+    ConditionType.PROGRESSING: "False",
+    ConditionType.SCALED_OUTSIDE_PULUMI: "False",
 }
 """Conditions of a cluster at rest, as far as a resource has them."""
 USABLE = frozenset({"IDLE", "MIXED", "ALLOCATED"})
@@ -49,7 +50,7 @@ def _conditions(kubernetes: Kubernetes) -> list[str]:
     silent: Mapping[str, str] = {
         title: f"{title} has no condition Available"
         for title, conditions in kubernetes.conditions.items()
-        if "Available" not in conditions
+        if ConditionType.AVAILABLE not in conditions
     }
     nobody = [] if kubernetes.holder else ["nobody holds the operator's lease"]
     return [*rows, *silent.values(), *nobody]

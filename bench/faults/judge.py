@@ -11,6 +11,7 @@ from itertools import pairwise
 from bench.faults import health
 from bench.faults.history import History, Injected, Job, Kubernetes, Line, Pod, Slurm
 from bench.faults.kinds import KINDS, OTHERS_WORDS, Sign, Teller
+from contract.conditions import ConditionType
 
 TOLD_SECONDS = 60.0
 HEALTHY_SECONDS = 300.0
@@ -198,7 +199,8 @@ def shows(look: Kubernetes | Slurm, sign: Sign, target: str) -> bool:
         case Sign.STATUS_IS_THE_OPERATORS:
             return not any(OTHERS_WORDS in condition.message for _, condition in conditions)
         case Sign.STATUS_IS_KNOWN:
-            return not any((kind, condition.status) == ("Available", "Unknown") for kind, condition in conditions)
+            unknown = (ConditionType.AVAILABLE, "Unknown")
+            return not any((kind, condition.status) == unknown for kind, condition in conditions)
     return False
 
 

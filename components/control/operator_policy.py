@@ -72,7 +72,7 @@ def _declared_names(objects: Iterable[Object]) -> dict[str, list[str]]:
 
 
 def _bound(objects: Iterable[Object]) -> dict[str, dict[str, Any]]:
-    """Kind and name → the fields that stay as declared."""
+    """Return the fields that the operator may not change: kind/name → field → declared value."""
     bound = {}
     for body in objects:
         content = {**_SERVICE_DEFAULTS, **body["spec"]} if body["kind"] == "Service" else body

@@ -13,7 +13,7 @@ _UNLIMITED: Final = "UNLIMITED"
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number of jobs that is known as far as from `least` to `most`."""
+    """A number of jobs, from `least` to `most`: counts of spans tell no more. Both are equal if it is exact."""
 
     least: int = 0
     most: int = 0

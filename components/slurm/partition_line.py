@@ -12,7 +12,7 @@ _FIRST: Final = ("PartitionName", "Nodes", "Default", "MaxTime", "DefMemPerCPU",
 
 
 def partition_line(config: Config, partition: Partition) -> str:
-    """Return the line: a typed key that nobody set is left to Slurm's default."""
+    """Return a partition's line of slurm.conf. Keys that nobody set are left out, so Slurm's defaults hold."""
     typed = partition.model_dump(by_alias=True)
     settings = {key: _written(key, typed[name]) for key, name in TYPED.items() if typed[name] not in (None, [])}
     settings["Nodes"] = ",".join(slurm_node_set(name) for name in partition.node_sets)

@@ -28,7 +28,7 @@ _BATCH_START_SECONDS: Final = 10
 
 
 def data(scripts: Scripts, kinds: Sequence[Kind]) -> dict[str, str]:
-    """Return the files of a place: for each kind that has scripts, its list and the scripts."""
+    """Return the files of a ConfigMap: for each kind that has scripts, the list of their names, and the scripts."""
     files: dict[str, str] = {}
     for kind in kinds:
         if found := scripts.by_kind[kind]:
@@ -38,7 +38,7 @@ def data(scripts: Scripts, kinds: Sequence[Kind]) -> dict[str, str]:
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """Return the ConfigMaps of the places that have scripts."""
+    """Return the ConfigMaps with scripts, as far as there are any: of nodes, of tasks and of slurmctld."""
     places = {name: data(config.slurm.scripts, kinds) for name, kinds in PLACES.items()}
     return [
         Manifest(declared(config, "v1", "ConfigMap", name, "configuration", {"data": files}))
@@ -48,7 +48,7 @@ def manifests(config: Config) -> list[Manifest]:
 
 
 def volume(name: str, config_map: str) -> dict[str, Any]:
-    """Return the volume of a place. It is there without scripts, too, so that the first script takes no new pod."""
+    """Return the volume of a ConfigMap. Pods always have it, so that the first script takes no new pod."""
     return {"name": name, "configMap": {"name": config_map, "optional": True, "defaultMode": 0o555}}
 
 

@@ -131,7 +131,11 @@ def _env(options: argparse.Namespace) -> int:
 
 
 def _write_shims(cluster: up.Cluster) -> Path:
-    """Write a `pulumi` that adds the instance's config file, so that the tracked one stays as it is."""
+    """Write a `pulumi` that adds the instance's config file, so that the tracked one stays as it is.
+
+    Returns:
+        The folder to put on PATH.
+    """
     shims = cluster.instance.state / "shims"
     shims.mkdir(exist_ok=True)
     shim = shims / "pulumi"

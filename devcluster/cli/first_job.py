@@ -17,7 +17,7 @@ COMMAND: Final = [
 DEADLINE_SECONDS: Final = 120
 ASK_SECONDS: Final = 30
 TIMED_OUT: Final = 124
-"""Status of timeout(1)."""
+"""Exit status with which timeout(1) says that the time was up."""
 SINFO: Final = ["sinfo", "-h", "-N", "-o", "%P %N %T"]
 IDLE: Final = frozenset({"idle"})
 MAY_HAVE_ROOM: Final = IDLE | {"mixed"}

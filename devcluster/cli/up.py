@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contract import reasons
+from contract.conditions import ConditionType, Reason
 from devcluster.cli import first_job
 from devcluster.cli.login import ADMIN, USER, Login
 from devcluster.images import images
@@ -23,7 +23,7 @@ from devcluster.stacks.stack import Stack
 
 KUBECTL_DEADLINE_SECONDS = 120
 UPDATE_DEADLINE_SECONDS = 180
-_NOT_SOON = (reasons.UPDATE_WAITS_FOR_JOBS, reasons.UPDATE_WAITS_FOR_WINDOW, reasons.UPDATE_PAUSED)
+_NOT_SOON = (Reason.UPDATE_WAITS_FOR_JOBS, Reason.UPDATE_WAITS_FOR_WINDOW, Reason.UPDATE_PAUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def up(instance: Instance, owner: int | None = None, settings: Mapping[str, Any]
     """Bring an embedded instance up with the dev stack on it. Run one real job, unless users' jobs have the nodes.
 
     Args:
-        instance: Which.
+        instance: The instance.
         owner: A process with which the instance ends, however that ends: for test runs.
         settings: More configuration, by config key: tests shorten intervals.
     """
@@ -197,7 +197,7 @@ def wait_for_updates(cluster: Cluster) -> None:
         while True:
             listed = json.loads(cluster.kubectl("get", "nodesets", "-n", namespace, "-o", "json"))["items"]
             rows = [row for item in listed for row in item.get("status", {}).get("conditions", [])]
-            moving = [row for row in rows if row["type"] == "Progressing" and row["status"] == "True"]
+            moving = [row for row in rows if row["type"] == ConditionType.PROGRESSING and row["status"] == "True"]
             waits = [row["message"] for row in moving if row["reason"] in _NOT_SOON]
             if not moving or waits or time.monotonic() > deadline:
                 for message in waits or [row["message"] for row in moving]:

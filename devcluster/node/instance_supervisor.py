@@ -130,7 +130,7 @@ def start(instance: Instance, log: Path, owner: int | None) -> None:
     """Start the supervisor of an instance, detached from this process and its terminal.
 
     Args:
-        instance: Which; its plan is written.
+        instance: The instance; its plan is written.
         log: Where the supervisor and the init write.
         owner: Process with which the instance ends, for test runs; None for one that lives on.
     """

@@ -78,9 +78,9 @@ def start(
     On a running node it restarts only components with a changed program, arguments or configuration.
 
     Args:
-        instance: Which.
+        instance: The instance.
         binaries: Folder with the built toolchain.
-        checkout: Whose instance it is, for `list`.
+        checkout: The checkout that it belongs to, which `list` shows.
         owner: A process with which the instance ends, however that ends: for test runs.
 
     Raises:
@@ -121,7 +121,7 @@ def stop(instance: Instance, gently: bool = True) -> None:
     """End an instance: all its processes, mounts, links, cgroups. Its state stays. Does nothing if it does not run.
 
     Args:
-        instance: Which.
+        instance: The instance.
         gently: Give its programs time to end by themselves.
 
     Raises:

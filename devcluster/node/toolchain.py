@@ -238,7 +238,7 @@ def _build_tool(tool: Tool, go: Path) -> None:
 
 
 def _copy_language_files(go: Path, environment: dict[str, str], target: Path) -> None:
-    """The scripts that the Python language host starts; they lie in the module beside the Go code."""
+    """Copy the scripts that the Python language host starts. They lie in Pulumi's SDK, beside its Go code."""
     listed = subprocess.run(
         [str(go), "list", "-m", "-f", "{{.Dir}}", _PULUMI_SDK],
         capture_output=True, text=True, check=True, timeout=120, env=environment, cwd=GO_MODULES / "language-python",

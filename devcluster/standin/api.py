@@ -148,7 +148,7 @@ class Api:
         """Return the API's resource of a kind; each group and version is asked for once.
 
         Raises:
-            KindMissing: it does not.
+            KindMissing: the API server has no such kind.
         """
         known = self._resources.get(kind.api_version, {}).get(kind.name)
         if known is not None:

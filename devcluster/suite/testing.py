@@ -72,7 +72,7 @@ IMAGE = Phase("image", 10, ("tests/image",), 3, True, retries=1)
 WITH_CLUSTERS = (IMAGE, E2E)
 """A lane whose phases run in sequence. Two clusters start when the first phase is over."""
 BESIDE_CLUSTERS = (OPERATOR, UNIT_AND_NATIVE, A_JOBS_LIFE_ON_V2, THE_GUEST_ITSELF, DEV_CLUSTER)
-"""The other lane (docs/adr/0030)."""
+"""The other lane: phases that take turns beside *image* and *e2e* (docs/adr/0030)."""
 PHASES = (OPERATOR, IMAGE, E2E, UNIT_AND_NATIVE, DEV_CLUSTER)
 ALL_IN_GUEST = Phase("cgroup v2 and NFS", 20, (vm_tests.FOLDER,), in_guest=True)
 Result = TypeVar("Result")

@@ -63,7 +63,12 @@ class _Point:
 
 
 def _read(file: Path, now: float) -> list[_Point]:
-    """Returns what was kept since the machine's boot; nothing from a file that can't be read."""
+    """Returns the points that a file keeps of this boot; none from a file that can't be read.
+
+    Args:
+        file: a list of seconds since boot with counters, as JSON.
+        now: seconds since boot. Later points are of a boot before.
+    """
     try:
         said = json.loads(file.read_text())
         points = [_Point(float(at), {str(key): int(value) for key, value in values.items()}) for at, values in said]

@@ -96,20 +96,20 @@ def worst_of(findings: Iterable[Finding]) -> Finding:
 
 
 def passes(evidence: str) -> Finding:
-    """PASS."""
+    """Return a finding with the verdict PASS."""
     return Finding(Verdict.PASS, evidence)
 
 
 def warns(evidence: str, action: Action | None = None) -> Finding:
-    """WARNING."""
+    """Return a finding with the verdict WARNING; `action` takes the place of the check's own."""
     return Finding(Verdict.WARNING, evidence, action)
 
 
 def fails(evidence: str, action: Action | None = None) -> Finding:
-    """FAIL."""
+    """Return a finding with the verdict FAIL; `action` takes the place of the check's own."""
     return Finding(Verdict.FAIL, evidence, action)
 
 
 def unknown(evidence: str) -> Finding:
-    """UNKNOWN: the check could not look."""
+    """Return a finding with the verdict UNKNOWN: the check could not look."""
     return Finding(Verdict.UNKNOWN, evidence)

@@ -48,10 +48,10 @@ class NodeHealth(BaseModel):
 
 
 def schema() -> dict[str, Any]:
-    """Returns the schema."""
+    """Returns the JSON schema of `node-health --json`."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **NodeHealth.model_json_schema()}
 
 
 def text() -> str:
-    """Returns the file."""
+    """Returns the content of docs/health-verdict.schema.json."""
     return json.dumps(schema(), indent=2) + "\n"

@@ -10,7 +10,7 @@ from slurm_operator.clients.kubernetes import KubernetesApi
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide.cluster import config
-from slurm_operator.state import Cluster
+from slurm_operator.state.resources import Cluster
 
 
 class Configurer:

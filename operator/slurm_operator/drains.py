@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 
 from contract import names, reasons
-from slurm_operator.state import SlurmNode
+from slurm_operator.state.slurm import SlurmNode
 
 _NODES_OWN = frozenset({"root", names.SLURM_USER})
 """Users as whom a node's pod calls Slurm. Administrators call as themselves, and Slurm refuses root of the jail."""

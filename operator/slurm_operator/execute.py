@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Sequence
 import httpx
 
 from contract import names, reasons
+from contract.conditions import Reason
 from slurm_operator import actions, drains, metrics, report
 from slurm_operator.clients.json_patch import as_seen, escaped
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
@@ -18,9 +19,7 @@ from slurm_operator.decide.node_sets import deletion, preconditions
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Condition, Finding, shown
-from slurm_operator.observe import CUSTOM_API
-from slurm_operator.reasons import Reason
-from slurm_operator.state import SlurmJob, SlurmNode, Unknown
+from slurm_operator.state.slurm import SlurmJob, SlurmNode, Unknown
 
 log = logging.getLogger(__name__)
 
@@ -309,7 +308,7 @@ class Executor:
         finalizers = sorted({*metadata.get("finalizers", []), names.FINALIZER})
         annotations = {**metadata.get("annotations", {}), names.ANNOTATION_REST: rest_url}
         changed = {**metadata, "finalizers": finalizers, "annotations": annotations}
-        await self._api.replace(CUSTOM_API, names.NODE_SETS, {**node_set, "metadata": changed})
+        await self._api.replace(names.API_VERSION, names.NODE_SETS, {**node_set, "metadata": changed})
         return f"a deletion of {metadata['name']} waits for its jobs from now on"
 
     async def write_size(self, node_set: Object, size: int) -> str:
@@ -317,7 +316,9 @@ class Executor:
         self._lease.check()
         metadata = {"resourceVersion": node_set["metadata"]["resourceVersion"]}
         name = node_set["metadata"]["name"]
-        await self._api.merge(CUSTOM_API, names.NODE_SETS, name, {"metadata": metadata, "spec": {"replicas": size}})
+        await self._api.merge(
+            names.API_VERSION, names.NODE_SETS, name, {"metadata": metadata, "spec": {"replicas": size}}
+        )
         return f"wrote the size of {name}, {size}, for whoever scales it"
 
     async def remove_finalizer(self, node_set: Object, decided: deletion.RemoveFinalizer) -> str:
@@ -336,7 +337,7 @@ class Executor:
         # All that decided, but not the status, which this pass may have written.
         seen = as_seen(node_set, "/metadata/uid", "/metadata/annotations", "/metadata/finalizers", "/spec")
         change = {"op": "replace", "path": "/metadata/finalizers", "value": kept}
-        await self._patch(CUSTOM_API, names.NODE_SETS, metadata["name"], [*seen, change])
+        await self._patch(names.API_VERSION, names.NODE_SETS, metadata["name"], [*seen, change])
         return f"let {metadata['name']} go: {decided.why}"
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import enum
 from collections.abc import Mapping, Sequence
 
-from slurm_operator.reasons import NO_USE_TO_WAIT, Reason
+from contract.conditions import NO_USE_TO_WAIT, ConditionType, Reason
 
 _SHOWN = 5
 UNKNOWN_AUTHOR = "somebody"
@@ -88,20 +88,21 @@ class Findings(list[Finding]):
     def conditions(self, all_well: str) -> tuple[Condition, ...]:
         """Return the conditions; `all_well` is the message when nothing blocks."""
         if self.blocking:
-            available = _condition("Available", "False", self.blocking)
+            available = _condition(ConditionType.AVAILABLE, "False", self.blocking)
         elif self.unknown:
-            available = _condition("Available", "Unknown", self.unknown)
+            available = _condition(ConditionType.AVAILABLE, "Unknown", self.unknown)
         else:
-            available = Condition("Available", "True", Reason.READY, all_well)
-        steady = Condition("Progressing", "False", Reason.STEADY, "nothing is under way")
-        well = Condition("Degraded", "False", Reason.AS_WANTED, "nothing is wrong")
-        progressing = _condition("Progressing", "True", self.progressing) if self.progressing else steady
-        degraded = _condition("Degraded", "True", self.wrong) if self.wrong else well
+            available = Condition(ConditionType.AVAILABLE, "True", Reason.READY, all_well)
+        steady = Condition(ConditionType.PROGRESSING, "False", Reason.STEADY, "nothing is under way")
+        well = Condition(ConditionType.DEGRADED, "False", Reason.AS_WANTED, "nothing is wrong")
+        progressing = _condition(ConditionType.PROGRESSING, "True", self.progressing) if self.progressing else steady
+        degraded = _condition(ConditionType.DEGRADED, "True", self.wrong) if self.wrong else well
         return available, progressing, degraded, *self._by_people(), *self._for_kstatus(available, progressing)
 
     def _by_people(self) -> tuple[Condition, ...]:
         """Return the condition about nodes that people took out of service; none while nodes can't be seen."""
-        kind, told = "DrainedByPeople", [finding for finding in self if finding.severity is Severity.INFORMATION]
+        kind = ConditionType.DRAINED_BY_PEOPLE
+        told = [finding for finding in self if finding.severity is Severity.INFORMATION]
         nobody = Condition(kind, "False", Reason.NOBODY_DRAINED, "nobody took a node out of service")
         return (_condition(kind, "True", told) if told else nobody,) if told or not self.unknown else ()
 
@@ -110,13 +111,13 @@ class Findings(list[Finding]):
 
         A node that waits a week for its job while all others serve delays no such tool: the cluster counts as current.
         """
-        ready = dataclasses.replace(available, type="Ready")
+        ready = dataclasses.replace(available, type=ConditionType.READY)
         stalled = [finding for finding in self.blocking if finding.reason in NO_USE_TO_WAIT]
         waits = available.status != "True" and progressing.status == "True" and not stalled
-        at_rest = Condition("Reconciling", "False", Reason.STEADY, "nothing is waited for")
-        reconciling = dataclasses.replace(progressing, type="Reconciling") if waits else at_rest
-        going = Condition("Stalled", "False", Reason.NOT_STALLED, "nothing waits for another declaration")
-        return ready, reconciling, _condition("Stalled", "True", stalled) if stalled else going
+        at_rest = Condition(ConditionType.RECONCILING, "False", Reason.STEADY, "nothing is waited for")
+        reconciling = dataclasses.replace(progressing, type=ConditionType.RECONCILING) if waits else at_rest
+        going = Condition(ConditionType.STALLED, "False", Reason.NOT_STALLED, "nothing waits for another declaration")
+        return ready, reconciling, _condition(ConditionType.STALLED, "True", stalled) if stalled else going
 
 
 def lasting(

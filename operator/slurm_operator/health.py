@@ -46,7 +46,7 @@ class _Quiet(WSGIRequestHandler):
 
 
 def serve(loop: Progress, passes: Mapping[str, Progress], port: int) -> Callable[[], None]:
-    """Answer on all addresses.
+    """Serve /livez, /readyz and /metrics over HTTP on all addresses.
 
     Args:
         loop: of the event loop. While it turns, a restart repairs nothing: /livez is well.
@@ -54,7 +54,7 @@ def serve(loop: Progress, passes: Mapping[str, Progress], port: int) -> Callable
         port: where to listen.
 
     Returns:
-        What stops it.
+        A function that stops the server.
     """
     measure = prometheus.make_wsgi_app()
 

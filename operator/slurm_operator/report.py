@@ -9,19 +9,19 @@ import time
 from collections.abc import Iterable, Mapping
 
 from contract import names
+from contract.conditions import ConditionType, Reason
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.decide.cluster.status import Counts
 from slurm_operator.decide.nodes import pod_conditions
 from slurm_operator.decide.nodes.pod_conditions import Told
 from slurm_operator.findings import MAX_MESSAGE, Condition
-from slurm_operator.observe import CUSTOM_API
-from slurm_operator.reasons import Reason
-from slurm_operator.state import PodCondition, Restart
+from slurm_operator.state.kubernetes import PodCondition
+from slurm_operator.state.resources import Restart
 
 log = logging.getLogger(__name__)
 
-_FOR_TOOLS = frozenset({"Ready", "Reconciling", "Stalled"})
+_FOR_TOOLS = frozenset({ConditionType.READY, ConditionType.RECONCILING, ConditionType.STALLED})
 """Conditions without Events of their own: they repeat others, which have Events."""
 
 
@@ -45,11 +45,13 @@ def counts(totals: Counts) -> dict[str, int]:
 def headline(conditions: Iterable[Condition]) -> str:
     """Return the most important message: why it is not available, else what is wrong, else what is under way."""
     by_type = {condition.type: condition for condition in conditions}
-    available = by_type["Available"]
+    available = by_type[ConditionType.AVAILABLE]
     if available.status != "True":
         return available.message
-    told = (by_type[kind] for kind in ("Degraded", "Progressing") if by_type[kind].status == "True")
-    people = by_type.get("DrainedByPeople")
+    told = (
+        by_type[kind] for kind in (ConditionType.DEGRADED, ConditionType.PROGRESSING) if by_type[kind].status == "True"
+    )
+    people = by_type.get(ConditionType.DRAINED_BY_PEOPLE)
     well = f"{available.message}; {people.message}" if people and people.status == "True" else available.message
     return next((condition.message for condition in told), well)
 
@@ -62,11 +64,11 @@ def warns(kind: str, conditions: Mapping[str, Condition]) -> bool:
     """
     now_is = conditions[kind]
     match kind:
-        case "Degraded":
+        case ConditionType.DEGRADED:
             return now_is.status == "True"
-        case "Available":
-            return now_is.status != "True" and conditions["Progressing"].status != "True"
-        case "Progressing" | "ScaledOutsidePulumi" | "DrainedByPeople":
+        case ConditionType.AVAILABLE:
+            return now_is.status != "True" and conditions[ConditionType.PROGRESSING].status != "True"
+        case ConditionType.PROGRESSING | ConditionType.SCALED_OUTSIDE_PULUMI | ConditionType.DRAINED_BY_PEOPLE:
             return False
     return now_is.status != "True" and now_is.reason != Reason.UPDATE_IN_PROGRESS
 
@@ -121,8 +123,10 @@ class Reporter:
             reason = f"{kind}{now_is.status}"
             await self.standing_event(body, kind, reason, now_is.message, warning=warning)
         self._lease.check()
-        update = {"apiVersion": CUSTOM_API, "kind": body["kind"], "metadata": {"name": body["metadata"]["name"]}}
-        await self._api.apply(CUSTOM_API, f"{body['kind'].lower()}s", {**update, "status": after}, subresource="status")
+        update = {"apiVersion": names.API_VERSION, "kind": body["kind"], "metadata": {"name": body["metadata"]["name"]}}
+        await self._api.apply(
+            names.API_VERSION, f"{body['kind'].lower()}s", {**update, "status": after}, subresource="status"
+        )
 
     async def write_pod_conditions(self, told: Told) -> None:
         """Write Slurm's state and the checks' verdict on a pod, unless another has its name by now (409, or 404).
@@ -208,4 +212,4 @@ def _row(kind: str, condition: PodCondition) -> dict[str, str]:
 def _reference(body: Object) -> dict[str, str]:
     metadata = body["metadata"]
     which = {key: metadata[key] for key in ("name", "namespace", "uid")}
-    return {"apiVersion": CUSTOM_API, "kind": body["kind"], **which}
+    return {"apiVersion": names.API_VERSION, "kind": body["kind"], **which}

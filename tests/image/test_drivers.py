@@ -1,7 +1,5 @@
 """Nodes with different drivers and one with none share a root: each job loads its own node's, also after somebody has
 installed a driver's package in the root.
-
-The drivers are fakes. They come into a pod as the container toolkit brings them: each file a mount of its own.
 """
 
 from __future__ import annotations
@@ -11,16 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slurm_node.jail import driver
 
 from tests.image import roots
+from tests.image.fake_drivers import DRIVERS, LIBRARIES, bring, compile_c, driver_files, make_driver
 from tests.image.small_cluster import ALICE, LOGIN, SECOND, WORKER, SmallCluster
 
-DRIVERS = {WORKER: "570.86.15", SECOND: "535.230.02"}
 PACKAGED = "999.1"
-LIBRARIES = Path(driver.library_folders()[0])
 CUDA = LIBRARIES / "libcuda.so.1"
-BRING = "for file in /run/secrets/slurm/driver-{}/*; do mount --bind $file /{}/${{file##*/}}; done; "
 PROGRAM = r"""
 #include <dlfcn.h>
 #include <stdio.h>
@@ -39,39 +34,17 @@ SIGNAL = """for one in /proc/[0-9]*; do
 done; true"""
 
 
-def compile_c(source: str, *options: str) -> None:
-    subprocess.run(["gcc", "-x", "c", "-", *options], input=source, text=True, check=True, timeout=60)
-
-
-def make_driver(folder: Path, version: str) -> list[str]:
-    """A driver's libraries, and their names."""
-    folder.mkdir(parents=True, exist_ok=True)
-    source = f"int cuInit(unsigned f) {{ return f; }} int version(void) {{ return {version.partition('.')[0]}; }}"
-    for name in ("libcuda", "libnvidia-ml"):
-        compile_c(source, "-shared", "-fPIC", f"-Wl,-soname,{name}.so.1", "-o", str(folder / f"{name}.so.{version}"))
-    return [file.name for file in folder.iterdir()]
-
-
 @pytest.fixture(scope="module")
 def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
     folder = tmp_path_factory.mktemp("drivers")
     root = roots.make("bookworm", folder / "root")
     compile_c(PROGRAM, "-o", str(root / "usr/bin/driver-version"))
-    points: list[Path] = []
-    try:
-        with SmallCluster(image, root, folder) as started:
-            for version in DRIVERS.values():
-                points += [image / LIBRARIES / name for name in make_driver(folder / f"keys/driver-{version}", version)]
-            # A runtime makes them in the pod's own layer; here the image is below all pods.
-            for point in points:
-                point.touch()
-            started.start(BRING.format(DRIVERS[WORKER], LIBRARIES))
-            started.start_second_worker(BRING.format(DRIVERS[SECOND], LIBRARIES))
-            started.let_root_submit()
-            yield started
-    finally:
-        for point in points:
-            point.unlink(missing_ok=True)
+    with driver_files(image) as make_drivers, SmallCluster(image, root, folder) as started:
+        make_drivers(folder)
+        started.start(bring(WORKER))
+        started.start_second_worker(bring(SECOND))
+        started.let_root_submit()
+        yield started
 
 
 def loaded(cluster: SmallCluster) -> dict[str, str]:

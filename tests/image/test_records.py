@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from slurm_operator.clients import slurmrestd
 from slurm_operator.decide.node_sets import window
-from slurm_operator.state import Facts, Reservation, SlurmNode
+from slurm_operator.state.slurm import Facts, Reservation, SlurmNode
 
 from bench.worlds.real_slurm import RealSlurm
 from tests.image.small_cluster import ALICE, CONTROLLER, REVISION, SECOND, WORKER, NewCluster, SmallCluster

@@ -14,7 +14,7 @@ from slurm_operator.clients import slurmrestd
 from slurm_operator.clients.slurm_error import SlurmError
 from slurm_operator.decide.node_sets import window
 from slurm_operator.decide.nodes import slurm_nodes
-from slurm_operator.state import Reservation, SlurmNode
+from slurm_operator.state.slurm import Reservation, SlurmNode
 
 from bench.worlds.real_slurm import RealSlurm
 from contract import names

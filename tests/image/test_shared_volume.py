@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.image import roots
+from tests.image.fake_drivers import DRIVERS, bring, driver_files
 from tests.image.networks import ADDRESS
 from tests.image.small_cluster import LOGIN, REVISION, SECOND, SECOND_ADDRESS, WORKER, SmallCluster
-from tests.image.test_drivers import BRING, DRIVERS, LIBRARIES, make_driver
 
 NODES = (WORKER, SECOND, LOGIN)
 TELLING = [word.encode() for word in (*NODES, ADDRESS, SECOND_ADDRESS, *DRIVERS.values())]
@@ -51,23 +51,16 @@ def before() -> dict[str, Facts]:
 @pytest.fixture(scope="module")
 def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory, before: dict[str, Facts]) -> Iterator[SmallCluster]:
     folder = tmp_path_factory.mktemp("shared")
-    points: list[Path] = []
-    try:
-        with SmallCluster(image, roots.make("bookworm", folder / "root"), folder) as started:
-            for version in DRIVERS.values():
-                points += [image / LIBRARIES / name for name in make_driver(folder / f"keys/driver-{version}", version)]
-            for point in points:
-                point.touch()
-            started.populate()
-            before |= look(started.root)
-            started.start(BRING.format(DRIVERS[WORKER], LIBRARIES))
-            started.start_second_worker(BRING.format(DRIVERS[SECOND], LIBRARIES))
-            started.start_login()
-            started.let_root_submit()
-            yield started
-    finally:
-        for point in points:
-            point.unlink(missing_ok=True)
+    root = roots.make("bookworm", folder / "root")
+    with driver_files(image) as make_drivers, SmallCluster(image, root, folder) as started:
+        make_drivers(folder)
+        started.populate()
+        before |= look(started.root)
+        started.start(bring(WORKER))
+        started.start_second_worker(bring(SECOND))
+        started.start_login()
+        started.let_root_submit()
+        yield started
 
 
 def test_nodes_that_differ_leave_no_trace_on_the_shared_volume(cluster: SmallCluster, before: dict[str, Facts]) -> None:

@@ -1,10 +1,11 @@
 """The jail library, under sanitizers, in mount namespaces of its own."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.native.trial_tree import run_in_tree
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes mount namespaces")
 
@@ -32,18 +33,8 @@ class Trial:
     def run(self, *steps: str, spoil: str = "") -> dict[str, str]:
         """Builds the tree, spoils it by a line of shell, runs the probe; returns step → what it said."""
         script = f'set -e\n{TREE}\n{spoil}\nexec "$PROBE" "$JAIL" "$@"'
-        # The leak check needs ptrace, which a task gives up.
-        ours = {"JAIL": str(self._jail), "PROBE": str(self._probe), "ASAN_OPTIONS": "detect_leaks=0"}
-        finished = subprocess.run(
-            ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *steps],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env={**os.environ, **ours},
-            check=False,
-        )
-        assert finished.returncode == 0, finished.stderr
-        return dict(line.split(":", 1) for line in finished.stdout.replace(": ", ":").replace(":\t", ":").splitlines())
+        said = run_in_tree(script, self._jail, self._probe, steps)
+        return dict(line.split(":", 1) for line in said.replace(": ", ":").replace(":\t", ":").splitlines())
 
 
 @pytest.fixture

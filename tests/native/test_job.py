@@ -4,13 +4,14 @@ import contextlib
 import os
 import platform
 import shlex
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.native.trial_tree import run_in_tree
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces")
 
@@ -55,17 +56,7 @@ class Trial:
         """Builds the tree, spoils it by a line of shell, runs steps as tasks of one job."""
         # Descriptor 7 holds a fake file server (mute) up; a process that hangs in it must not.
         script = f'set -e\n{TREE}\n{spoil}\n{wrap} "$PROBE" "$JAIL" "$@" 7>&-'
-        ours = {"JAIL": str(self.jail), "PROBE": str(self.probe), "ASAN_OPTIONS": "detect_leaks=0"}
-        finished = subprocess.run(
-            ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *steps],
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            env={**os.environ, **ours},
-            check=False,
-        )
-        assert finished.returncode == 0, finished.stderr
-        printed = finished.stdout.splitlines()
+        printed = run_in_tree(script, self.jail, self.probe, steps, seconds).splitlines()
         statuses = [int(line.removeprefix("-> ")) for line in printed if line.startswith("-> ")]
         return Said([line for line in printed if not line.startswith("-> ")], statuses)
 

@@ -49,6 +49,14 @@ def slurm() -> Iterator[fake_slurmrestd.FakeSlurmrestd]:
 
 
 @pytest.fixture
+def key_file(tmp_path: Path) -> Path:
+    """The key with which fake slurmrestds check tokens."""
+    path = tmp_path / "jwt.key"
+    path.write_bytes(world.KEY)
+    return path
+
+
+@pytest.fixture
 def cluster(admin: world.Admin, slurm: fake_slurmrestd.FakeSlurmrestd) -> Iterator[world.World]:
     """An empty namespace whose workloads come alive as soon as they are declared."""
     with fake_dry_run.running() as dry_run_url:

@@ -13,7 +13,7 @@ import httpx
 from slurm_operator.clients import lease
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.slurmrestd import SlurmRest
-from slurm_operator.state import Reservation, SlurmNode
+from slurm_operator.state.slurm import Reservation, SlurmNode
 
 from contract import names, reasons
 from tests.operator.played_cluster import (

@@ -9,25 +9,9 @@ from collections.abc import Iterable
 
 from slurm_operator.decide.node_sets import records
 from slurm_operator.decide.nodes.workers import NodeSetState
-from slurm_operator.state import (
-    Facts,
-    Jobs,
-    K8sNode,
-    Named,
-    NodeCondition,
-    NodeSet,
-    Pod,
-    RemovalPolicy,
-    Reservation,
-    Restart,
-    SlurmJob,
-    SlurmNode,
-    Taint,
-    TooDeep,
-    Unknown,
-    UpdatePolicy,
-    Workload,
-)
+from slurm_operator.state.kubernetes import K8sNode, Pod, Taint, Workload
+from slurm_operator.state.resources import NodeCondition, NodeSet, RemovalPolicy, Restart, UpdatePolicy
+from slurm_operator.state.slurm import Facts, Jobs, Named, Reservation, SlurmJob, SlurmNode, TooDeep, Unknown
 
 from contract import names, reasons
 from contract.policies import ReactionPolicy

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from slurm_operator.decide.nodes.workers import NodeSetState
-from slurm_operator.state import NodeSet, Pod, Workload
+from slurm_operator.state.kubernetes import Pod, Workload
+from slurm_operator.state.resources import NodeSet
 
 _OF_SET = {field.name for field in dataclasses.fields(NodeSet)}
 _OF_WORKLOAD = {"revision", "facts", "weights"}

@@ -9,7 +9,8 @@ from slurm_operator import drains
 from slurm_operator.actions import Action, DeleteRecord, Drain, DrainDown, SetReplicas
 from slurm_operator.decide.cluster import status
 from slurm_operator.decide.node_sets import k8s_nodes, records
-from slurm_operator.state import K8sNode, SlurmNode
+from slurm_operator.state.kubernetes import K8sNode
+from slurm_operator.state.slurm import SlurmNode
 
 from tests.operator.sets import changed
 from tests.operator.test_records import forget

@@ -11,12 +11,12 @@ from slurm_operator import execute
 from slurm_operator.clients import dry_run
 from slurm_operator.decide.cluster import config
 from slurm_operator.findings import Finding, lasting
-from slurm_operator.reasons import Reason
 from slurm_operator.reconcile import cluster
 from slurm_operator.reconcile.configuration import Configuration
 from slurm_operator.reconcile.node_sets import UNTOLD_SECONDS
 
 from contract import names
+from contract.conditions import Reason
 from tests.operator.slow_world import SlowWorld, VirtualLoop, at_once, passes
 
 NODES = 50

@@ -10,10 +10,10 @@ import pytest
 from slurm_operator.decide.cluster import config, config_keys
 from slurm_operator.decide.cluster.config import CLOSING, HELD, Promote, Reconfigure, TryConfig, Verdict
 from slurm_operator.findings import Finding
-from slurm_operator.state import Running, SlurmJob, SlurmNode, Unknown
+from slurm_operator.state.slurm import Running, SlurmJob, SlurmNode, Unknown
 
 from components.config.values import slurm_options
-from contract.reasons import CONFIGURATION_REFUSED
+from contract.conditions import Reason
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 PARAMETERS = "SlurmctldParameters=enable_configless,pulumi_slurm={}\n"
@@ -55,7 +55,7 @@ def test_the_first_configuration_is_tried_and_waits_for_nothing_else() -> None:
     assert promotion(TWO, None, declared=False, jobs=BLIND, closed=frozenset()) == Promote(TWO)
     refused = promotion(TWO, None, declared=False, verdict=Verdict(False, "Bad value"), jobs=BLIND)
     assert isinstance(refused, Finding)
-    assert refused.reason == CONFIGURATION_REFUSED
+    assert refused.reason == Reason.CONFIGURATION_REFUSED
     assert promotion(None, None) is None
 
 
@@ -76,7 +76,7 @@ def test_nothing_is_used_that_a_slurmctld_has_not_tried() -> None:
 def test_a_refused_configuration_is_not_used_and_slurmctlds_words_are_told() -> None:
     refused = promotion(TWO, ONE, verdict=Verdict(False, "Bad value"))
     assert isinstance(refused, Finding)
-    assert refused.reason == CONFIGURATION_REFUSED
+    assert refused.reason == Reason.CONFIGURATION_REFUSED
     assert refused.message.endswith("slurmctld refuses it: Bad value")
 
 

@@ -20,7 +20,9 @@ from slurm_operator.reconcile import growing_pause
 from slurm_operator.reconcile.configuration import Configuration
 from slurm_operator.reconcile.pass_budget import PassBudget
 from slurm_operator.reconcile.pass_context import PassContext
-from slurm_operator.state import Cluster, Kubernetes, Running, Unknown
+from slurm_operator.state.kubernetes import Kubernetes
+from slurm_operator.state.resources import Cluster
+from slurm_operator.state.slurm import Running, Unknown
 
 from tests.operator.played_clients import LeaseFor
 

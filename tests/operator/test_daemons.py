@@ -9,7 +9,8 @@ import pytest
 from slurm_operator.actions import DeletePod, Purpose, SetOnDelete
 from slurm_operator.decide.cluster import config, daemons, status
 from slurm_operator.findings import Findings
-from slurm_operator.state import Kubernetes, Pod, Running, Unknown, Unread
+from slurm_operator.state.kubernetes import Kubernetes, Pod, Unread
+from slurm_operator.state.slurm import Running, Unknown
 
 from components.config.values import slurm_options
 from contract.slurm_options import WORKER_START

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slurm_operator import observe
 from slurm_operator.decide.node_sets import deletion
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Finding
-from slurm_operator.state import Nodes, NodeSet, Pod, RemovalPolicy, SlurmJob, SlurmNode, Unknown, Workload
+from slurm_operator.parse.resources import parse_node_set
+from slurm_operator.state.kubernetes import Pod, Workload
+from slurm_operator.state.resources import NodeSet, RemovalPolicy
+from slurm_operator.state.slurm import Nodes, SlurmJob, SlurmNode, Unknown
 
 from tests.operator.fake_slurmrestd import FakeSlurmrestd
 from tests.operator.test_scale import NOW, job, leaving, node, pod
@@ -115,7 +117,7 @@ def test_nodes_are_named_when_their_jobs_are_not_known() -> None:
 @pytest.mark.parametrize(("jobs", "forced"), [("wait", False), ("deadline", False), ("force", True)])
 def test_only_the_policy_force_asks_nobody(jobs: str, forced: bool) -> None:
     body = custom("NodeSet", "cpu", {"cluster": "test", "statefulSet": "cpu", "removal": {"jobs": jobs}})
-    assert observe.node_set(body).forced is forced
+    assert parse_node_set(body).forced is forced
 
 
 def gone(world: World) -> bool:

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import strategies as st
 from slurm_operator.decide.cluster import drift, ownership
 from slurm_operator.findings import Finding
-from slurm_operator.reasons import Reason
 from slurm_operator.reconcile.drift import DriftReconciler
+
+from contract.conditions import Reason
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 MINUTE = datetime.timedelta(minutes=1)

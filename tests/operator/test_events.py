@@ -7,8 +7,8 @@ import functools
 import pytest
 from slurm_operator import report
 from slurm_operator.findings import Condition
-from slurm_operator.reasons import Reason
 
+from contract.conditions import Reason
 from tests.operator.world import World, until
 
 pytestmark = pytest.mark.apiserver

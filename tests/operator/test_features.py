@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from slurm_operator import observe
 from slurm_operator.actions import Undrain, UpdateNode
 from slurm_operator.decide.node_sets import features, node_set, undrain
 from slurm_operator.decide.nodes.workers import NodeSetState
-from slurm_operator.state import K8sNode, Pod, SlurmNode
+from slurm_operator.parse.k8s_nodes import K8sNodeParser
+from slurm_operator.state.kubernetes import K8sNode, Pod
+from slurm_operator.state.slurm import SlurmNode
 
 from contract import reasons
 from tests.operator.sets import changed
@@ -69,10 +70,10 @@ def test_an_unknown_kubernetes_node_takes_no_feature_away() -> None:
 
 def test_of_kubernetes_nodes_only_the_labels_of_features_are_kept() -> None:
     body = {"metadata": {"name": "a", "labels": {ZONE: "a", "much": "more"}}}
-    reader = observe.K8sNodeReader(frozenset({ZONE, "absent"}))
+    reader = K8sNodeParser(frozenset({ZONE, "absent"}))
     assert reader(body) == K8sNode(labels=((ZONE, "a"),))
-    assert observe.K8sNodeReader()(body) == K8sNode()
-    assert reader == observe.K8sNodeReader(frozenset({"absent", ZONE})), "one watch, as long as the labels stay"
+    assert K8sNodeParser()(body) == K8sNode()
+    assert reader == K8sNodeParser(frozenset({"absent", ZONE})), "one watch, as long as the labels stay"
 
 
 def test_a_changed_weight_reaches_each_node_by_its_ordinal() -> None:

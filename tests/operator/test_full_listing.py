@@ -8,7 +8,8 @@ import pytest
 from slurm_operator.decide.cluster import status
 from slurm_operator.decide.node_sets import full_listing
 from slurm_operator.decide.nodes import slurm_nodes
-from slurm_operator.state import EVERY_NODE, FullListing, Jobs, SlurmNode, TooDeep, Unknown, UpdatePolicy
+from slurm_operator.state.resources import UpdatePolicy
+from slurm_operator.state.slurm import EVERY_NODE, FullListing, Jobs, SlurmNode, TooDeep, Unknown
 
 from contract import reasons
 from tests.operator.sets import changed

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from slurm_operator.clients import job_listing
 from slurm_operator.clients.job_census import JobCensus
 from slurm_operator.decide.cluster import job_counts
-from slurm_operator.state import Census, Facts, Kubernetes, NodeSet, SlurmJob, SlurmNode, TooDeep, Unknown
+from slurm_operator.state.kubernetes import Kubernetes
+from slurm_operator.state.resources import NodeSet
+from slurm_operator.state.slurm import Census, Facts, SlurmJob, SlurmNode, TooDeep, Unknown
 
 from components.control.crds import job_counts as schema
 from components.preflight import counted_jobs

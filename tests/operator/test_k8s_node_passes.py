@@ -12,10 +12,10 @@ from slurm_operator import actions, execute
 from slurm_operator.clients.kubernetes import KubernetesApi, Object
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets.deletion import RemoveFinalizer
-from slurm_operator.reasons import Reason
 
 from components.control import operator as program
 from contract import names
+from contract.conditions import Reason
 from tests.operator.played_clients import LeaseFor
 from tests.operator.world import STRATEGIC, World, custom, until
 

@@ -7,13 +7,15 @@ import datetime
 from typing import Any
 
 import pytest
-from slurm_operator import observe
 from slurm_operator.actions import Action, Comment, Drain, SetEvictable, Undrain
 from slurm_operator.decide.node_sets import k8s_nodes, undrain
 from slurm_operator.decide.node_sets import node_set as whole
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Severity
-from slurm_operator.state import FullListing, K8sNode, Pod, Restart, SlurmJob, SlurmNode, Taint, Toleration
+from slurm_operator.parse.k8s_nodes import parse_k8s_node
+from slurm_operator.state.kubernetes import K8sNode, Pod, Taint, Toleration
+from slurm_operator.state.resources import Restart
+from slurm_operator.state.slurm import FullListing, SlurmJob, SlurmNode
 
 from contract.policies import ReactionPolicy
 from tests.operator.sets import changed, node_set
@@ -328,10 +330,10 @@ def test_of_a_kubernetes_node_little_is_kept_and_read() -> None:
             "conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
         },
     }
-    assert observe.k8s_node(body) == K8sNode(cordoned=True, taints=(Taint("k", "NoSchedule"),), away_since=NOW)
+    assert parse_k8s_node(body) == K8sNode(cordoned=True, taints=(Taint("k", "NoSchedule"),), away_since=NOW)
     healthy = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-    nodes = [observe.k8s_node({"metadata": {"name": name}, "status": {"conditions": [healthy]}}) for name in "ab"]
-    assert nodes[0] == K8sNode() == observe.k8s_node({"metadata": body["metadata"]})
+    nodes = [parse_k8s_node({"metadata": {"name": name}, "status": {"conditions": [healthy]}}) for name in "ab"]
+    assert nodes[0] == K8sNode() == parse_k8s_node({"metadata": body["metadata"]})
     assert nodes[0] is nodes[1], "thousands that say the same are one record"
     ended = Pod("cpu-0", "worker", ready=True, running=True)
     assert not ended.evictable

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from slurm_operator import observe, state
 from slurm_operator.clients import slurmrestd_answers
 from slurm_operator.gres import canonical
-from slurm_operator.state import Facts, NodeCondition
+from slurm_operator.parse.resources import parse_node_set
+from slurm_operator.parse.workloads import parse_workload
+from slurm_operator.state.resources import NodeCondition, NodeSet
+from slurm_operator.state.slurm import Facts
 
 from components import slurm_cluster
 from components.config import parse
@@ -39,9 +41,9 @@ def test_reasons_stay_what_earlier_releases_wrote() -> None:
     assert reasons.UNFIT == ("pulumi-slurm:jail", "pulumi-slurm:health ")
 
 
-def observed(**policies: Any) -> state.NodeSet:
+def observed(**policies: Any) -> NodeSet:
     """Return the operator's reading of a NodeSet with these policies."""
-    return observe.node_set({"metadata": {"name": "cpu"}, "spec": {"cluster": "c", "statefulSet": "cpu", **policies}})
+    return parse_node_set({"metadata": {"name": "cpu"}, "spec": {"cluster": "c", "statefulSet": "cpu", **policies}})
 
 
 def test_a_policy_that_is_left_out_is_the_programs_default() -> None:
@@ -73,8 +75,8 @@ def test_the_size_of_nodes_is_read_from_the_programs_template() -> None:
     # As slurmctld 26.05.5 shows it.
     shown = canonical("gpu:h100:8(S:0-1),shard:h100:1K(S:0-1),fpga:u280:2")
     expected = Facts(said.resources.cpu, said.job_memory_mib, shown, tuple(options.items()))
-    assert observe.workload(body).facts == expected
-    assert observe.workload(body).weights == (7, said.weight_bucket)
+    assert parse_workload(body).facts == expected
+    assert parse_workload(body).weights == (7, said.weight_bucket)
     assert expected.gres == "fpga:u280:2,gpu:h100:8,shard:1024"
 
 
@@ -88,7 +90,7 @@ def test_the_operator_knows_each_option_of_a_nodes_record() -> None:
 def test_the_operator_reads_the_features_of_a_node_set() -> None:
     raw = changed("nodeSets.0.features", ["avx512"], changed("nodeSets.0.featureLabels", ["zone"]))
     config = parse(raw)
-    read = observe.node_set(slurm_cluster.node_set_resource(config, config.node_sets[0]))
+    read = parse_node_set(slurm_cluster.node_set_resource(config, config.node_sets[0]))
     assert (read.features, read.feature_labels) == (("avx512",), ("zone",))
     assert observed().features is None
 
@@ -99,7 +101,7 @@ def test_the_operator_reads_the_conditions_that_count_as_checks_of_a_node_set() 
     raw = changed("health.nodeConditions", listed, changed("health.checks.unknown", "drain"))
     raw = changed("nodeSets", [*raw["nodeSets"], {**raw["nodeSets"][0], "name": "gpu"}], raw)
     config = parse(raw)
-    read = observe.node_set(slurm_cluster.node_set_resource(config, config.node_sets[0]))
+    read = parse_node_set(slurm_cluster.node_set_resource(config, config.node_sets[0]))
     strict = (NodeCondition(kind, fails_when, unknown_drains=True) for kind, fails_when in WANTED)
     assert read.conditions == tuple(strict)
     assert observed().conditions == ()

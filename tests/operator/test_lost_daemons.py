@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from slurm_operator.decide.nodes import lost_daemons
 from slurm_operator.findings import Finding, Findings, Severity
-from slurm_operator.state import K8sNode, Pod, Taint
+from slurm_operator.state.kubernetes import K8sNode, Pod, Taint
 
 NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 AWAY = K8sNode(away_since=NOW - datetime.timedelta(minutes=1))

@@ -39,7 +39,7 @@ from slurm_operator.decide.node_sets.node_set import decide
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Finding
-from slurm_operator.state import RemovalPolicy, Restart, UpdatePolicy, Window
+from slurm_operator.state.resources import RemovalPolicy, Restart, UpdatePolicy, Window
 
 from contract import names, reasons
 from contract.policies import ReactionPolicy

@@ -14,7 +14,7 @@ from slurm_operator import actions, drains, execute
 from slurm_operator.decide.node_sets import preconditions, reboot, records, remediate, undrain, update, window
 from slurm_operator.decide.nodes import slurm_nodes, workers
 from slurm_operator.decide.nodes.workers import NodeSetState
-from slurm_operator.state import Named, SlurmNode
+from slurm_operator.state.slurm import Named, SlurmNode
 
 from contract import names, reasons
 from tests.operator.played_cluster import ADMINISTRATOR, OUR_REASONS

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from slurm_operator import drains
 from slurm_operator.decide.node_sets import records
-from slurm_operator.state import SlurmNode
+from slurm_operator.state.slurm import SlurmNode
 
 from contract import names, reasons
 from tests.operator.played_cluster import BROKEN

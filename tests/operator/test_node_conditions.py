@@ -6,11 +6,13 @@ import dataclasses
 from typing import Any
 
 import pytest
-from slurm_operator import observe
 from slurm_operator.actions import Action, Comment, Drain, Undrain
 from slurm_operator.decide.node_sets import k8s_nodes, remediate, undrain
 from slurm_operator.decide.nodes.workers import NodeSetState
-from slurm_operator.state import K8sNode, NodeCondition, SlurmNode, Taint
+from slurm_operator.parse.k8s_nodes import K8sNodeParser
+from slurm_operator.state.kubernetes import K8sNode, Taint
+from slurm_operator.state.resources import NodeCondition
+from slurm_operator.state.slurm import SlurmNode
 
 from contract.policies import ReactionPolicy
 from tests.operator.sets import changed, node_set
@@ -138,6 +140,6 @@ def test_of_a_kubernetes_node_only_the_conditions_that_count_are_kept_and_no_hea
         {"type": "Other", "status": "True"},
     ]
     body = {"metadata": {"name": "a"}, "status": {"conditions": rows}}
-    reader = observe.K8sNodeReader(conditions=frozenset({"KernelDeadlock"}))
+    reader = K8sNodeParser(conditions=frozenset({"KernelDeadlock"}))
     assert reader(body) == K8sNode(conditions=(("KernelDeadlock", "True", "DockerHung"),))
-    assert observe.K8sNodeReader()(body) == K8sNode()
+    assert K8sNodeParser()(body) == K8sNode()

@@ -14,7 +14,8 @@ from slurm_operator.execute import REFUSED
 from slurm_operator.reconcile import pod_conditions as writing
 from slurm_operator.reconcile.pod_conditions import PER_PASS, PodConditions
 from slurm_operator.report import Reporter
-from slurm_operator.state import Pod, PodCondition, SlurmNode
+from slurm_operator.state.kubernetes import Pod, PodCondition
+from slurm_operator.state.slurm import SlurmNode
 
 from contract import names
 from tests.operator.played_clients import LeaseFor

@@ -12,9 +12,10 @@ from slurm_operator.decide.cluster import status
 from slurm_operator.decide.node_sets import full_listing, reboot, update
 from slurm_operator.decide.node_sets.node_set import decide
 from slurm_operator.decide.nodes.workers import NodeSetState
-from slurm_operator.reasons import Reason
-from slurm_operator.state import FullListing, K8sNode, SlurmJob, SlurmNode
+from slurm_operator.state.kubernetes import K8sNode
+from slurm_operator.state.slurm import FullListing, SlurmJob, SlurmNode
 
+from contract.conditions import Reason
 from tests.operator.sets import changed
 from tests.operator.test_scale import NOW, job, node
 from tests.operator.test_updates import NEW, pod, state

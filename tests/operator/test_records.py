@@ -8,7 +8,7 @@ import pytest
 from slurm_operator.actions import Action, DeleteRecord, Drain, Undrain
 from slurm_operator.decide.node_sets import records, undrain, update
 from slurm_operator.decide.nodes.workers import NodeSetState
-from slurm_operator.state import Facts, FullListing, Reservation, SlurmJob, SlurmNode
+from slurm_operator.state.slurm import Facts, FullListing, Reservation, SlurmJob, SlurmNode
 
 from tests.operator.sets import changed
 from tests.operator.test_scale import NOW, job, leaving, node, state

@@ -15,7 +15,9 @@ from slurm_operator.actions import Action, DeletePod, Drain, Purpose, Undrain
 from slurm_operator.decide.node_sets import remediate, undrain
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
-from slurm_operator.state import FullListing, K8sNode, Pod, Restart, SlurmJob, SlurmNode, Taint
+from slurm_operator.state.kubernetes import K8sNode, Pod, Taint
+from slurm_operator.state.resources import Restart
+from slurm_operator.state.slurm import FullListing, SlurmJob, SlurmNode
 
 from contract import reasons
 from contract.policies import ReactionPolicy

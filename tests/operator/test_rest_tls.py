@@ -15,8 +15,8 @@ from slurm_operator.reconcile import cluster
 from contract import paths
 from devcluster.fakes import cert_manager
 from tests.operator.fake_slurmrestd import FakeSlurmrestd, raises, running
+from tests.operator.world import KEY
 
-KEY = b"k" * 32
 AUTHORITY = cert_manager.make({"isCA": True, "commonName": "the cluster's"}, None)
 ANOTHER = cert_manager.make({"isCA": True, "commonName": "another"}, None)
 
@@ -35,13 +35,6 @@ def fake(tmp_path: Path) -> Iterator[FakeSlurmrestd]:
     with running(KEY, server_side(tmp_path, "localhost", AUTHORITY)) as served:
         served.slurm.register("cpu-0", features=("cpu",))
         yield served
-
-
-@pytest.fixture
-def key_file(tmp_path: Path) -> Path:
-    path = tmp_path / "jwt.key"
-    path.write_bytes(KEY)
-    return path
 
 
 def listed(url: str, key_file: Path, authority: bytes | None) -> list[str]:

@@ -10,7 +10,9 @@ from slurm_operator.actions import Action, Drain, RequeueJobs, SetReplicas, Undr
 from slurm_operator.decide.node_sets import scale, undrain
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import UNREGISTERED_PATIENCE, NodeSetState
-from slurm_operator.state import FullListing, Pod, RemovalPolicy, SlurmJob, SlurmNode
+from slurm_operator.state.kubernetes import Pod
+from slurm_operator.state.resources import RemovalPolicy
+from slurm_operator.state.slurm import FullListing, SlurmJob, SlurmNode
 
 from tests.operator.sets import changed, node_set
 

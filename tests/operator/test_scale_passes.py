@@ -95,16 +95,21 @@ def test_without_memory_as_a_resource_a_deep_queue_keeps_nodes(running_operator:
     until(lambda: world.size() == 1, "the set shrinks")
 
 
-def test_a_listing_of_jobs_that_fails_leaves_the_nodes_known(running_operator: World) -> None:
-    world = running_operator
-    world.wait("Available", "True")
-    with world.slurm.lock:
-        world.slurm.memory, world.slurm.jobs_fail = True, True
+def drain_and_keep(world: World) -> None:
+    """Scale to one node: the other is drained and stays, and all is well."""
     world.scale(1)
     until(lambda: "DRAIN" in world.slurm.nodes["cpu-1"]["state"], "cpu-1 is drained")
     passes(world, 2)
     assert world.size() == 2
     assert world.condition("Available")["status"] == "True"
+
+
+def test_a_listing_of_jobs_that_fails_leaves_the_nodes_known(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    with world.slurm.lock:
+        world.slurm.memory, world.slurm.jobs_fail = True, True
+    drain_and_keep(world)
     world.slurm.jobs_fail = False
     until(lambda: world.size() == 1, "the set shrinks")
 
@@ -114,11 +119,7 @@ def test_a_job_whose_nodes_nobody_can_read_is_on_every_node_and_blinds_nothing(r
     world.wait("Available", "True")
     job = world.slurm.run_job("cpu-0", state="SUSPENDED")
     world.slurm.jobs[job]["nodes"] = "cpu-[0-"
-    world.scale(1)
-    until(lambda: "DRAIN" in world.slurm.nodes["cpu-1"]["state"], "cpu-1 is drained")
-    passes(world, 2)
-    assert world.size() == 2
-    assert world.condition("Available")["status"] == "True"
+    drain_and_keep(world)
     world.slurm.jobs[job]["nodes"] = "cpu-0"
     until(lambda: world.size() == 1, "the set shrinks")
 

@@ -9,7 +9,7 @@ from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.reconcile.pass_budget import PassBudget
 from slurm_operator.reconcile.slurm_look import RECORDS_SECONDS, TOLD_SECONDS, SlurmLook
-from slurm_operator.state import SlurmNode, Unknown
+from slurm_operator.state.slurm import SlurmNode, Unknown
 
 from tests.operator.test_job_listing import Clock, PlayedRest
 from tests.operator.test_records import LARGE, SMALL, declares, sized

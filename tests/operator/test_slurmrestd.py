@@ -22,17 +22,17 @@ from slurm_operator.clients import dry_run, hostlist, slurmrestd
 from slurm_operator.clients.slurm_error import Trouble
 from slurm_operator.decide.cluster.accounts import Change, Removal
 from slurm_operator.decide.nodes import slurm_nodes as nodes
-from slurm_operator.state import Facts, Reservation, Running, SlurmNode
+from slurm_operator.state.slurm import Facts, Reservation, Running, SlurmNode
 
 from contract import names, reasons
 from tests.operator.fake_slurm import Fault
 from tests.operator.fake_slurmrestd import API, FakeSlurmrestd, raises, running
+from tests.operator.world import KEY
 
 RECORDED = Path(__file__).parent / "recorded"
 DOCUMENT = json.loads((RECORDED / "openapi-v0.0.45.json").read_text())
 ANSWERS = json.loads((RECORDED / "answers.json").read_text())
 T = TypeVar("T")
-KEY = b"k" * 32
 AT, HOUR = datetime.datetime(2036, 1, 1, tzinfo=datetime.UTC), datetime.timedelta(hours=1)
 RESERVATION = {
     "name": f"{names.RESERVATION_PREFIX}cpu",
@@ -52,13 +52,6 @@ def fake() -> Iterator[FakeSlurmrestd]:
         served.slurm.register("cpu-0", features=("cpu",))
         served.slurm.register("cpu-1", features=("cpu",))
         yield served
-
-
-@pytest.fixture
-def key_file(tmp_path: Path) -> Path:
-    path = tmp_path / "jwt.key"
-    path.write_bytes(KEY)
-    return path
 
 
 def ask(fake: FakeSlurmrestd, key_file: Path, work: Callable[[slurmrestd.SlurmRest], Awaitable[T]]) -> T:
@@ -472,7 +465,7 @@ def test_node_lists_are_expanded(expression: str, names: list[str]) -> None:
     assert sorted(hostlist.expand(expression)) == names
 
 
-@pytest.mark.parametrize("expression", ["cpu-[0-", "cpu-]3[", "a[b-c]", ",a", "n[0-999999999]"])
+@pytest.mark.parametrize("expression", ["cpu-[0-", "cpu-]3[", "a[b-c]", ",a", "a,", "n[3-1]", "n[0-999999999]"])
 def test_a_node_list_that_is_none_is_refused(expression: str) -> None:
     with pytest.raises(ValueError, match=r"node"):
         hostlist.expand(expression)

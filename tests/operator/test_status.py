@@ -7,25 +7,17 @@ import datetime
 from typing import Any
 
 import pytest
-from slurm_operator import observe, report
+from slurm_operator import report
 from slurm_operator.decide.cluster import accounting, serving, status
 from slurm_operator.decide.cluster.status import Counts
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Condition, Finding, Findings, Severity, under_way
-from slurm_operator.reasons import Reason
-from slurm_operator.state import (
-    Cluster,
-    Kubernetes,
-    Nodes,
-    NodeSet,
-    Pod,
-    SlurmJob,
-    SlurmNode,
-    Unknown,
-    Unread,
-    Workload,
-)
+from slurm_operator.parse.pods import parse_pod
+from slurm_operator.state.kubernetes import Kubernetes, Pod, Unread, Workload
+from slurm_operator.state.resources import Cluster, NodeSet
+from slurm_operator.state.slurm import Nodes, SlurmJob, SlurmNode, Unknown
 
+from contract.conditions import Reason
 from tests.operator.sets import node_set
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
@@ -387,7 +379,7 @@ def test_the_headline_is_what_matters_most() -> None:
     ],
 )
 def test_a_pods_trouble_is_read(pod_status: dict[str, object], trouble: str) -> None:
-    assert observe.pod({"metadata": {"name": "p"}, "status": pod_status}).trouble == trouble
+    assert parse_pod({"metadata": {"name": "p"}, "status": pod_status}).trouble == trouble
 
 
 LOST = """[2026-11-21T15:56:01.309] slurmdbd version 26.05.5 started

@@ -21,7 +21,8 @@ from slurm_operator.decide.nodes.topology import Topologies
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Finding
 from slurm_operator.reconcile.configuration import Configuration
-from slurm_operator.state import Place, SlurmNode, Unknown
+from slurm_operator.state.resources import Place
+from slurm_operator.state.slurm import SlurmNode, Unknown
 
 from contract import names, reasons
 from tests.operator.played_clients import LeaseFor

@@ -7,7 +7,6 @@ import datetime
 from typing import Any
 
 import pytest
-from slurm_operator import observe
 from slurm_operator.actions import Action, DeletePod, Drain, Purpose, RequeueJobs, Undrain
 from slurm_operator.decide.cluster import daemons, status
 from slurm_operator.decide.node_sets import node_set as whole
@@ -15,20 +14,13 @@ from slurm_operator.decide.node_sets import undrain, update
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Findings, under_way
-from slurm_operator.reasons import Reason
-from slurm_operator.state import (
-    FullListing,
-    K8sNode,
-    Pod,
-    RemovalPolicy,
-    Restart,
-    Running,
-    SlurmJob,
-    SlurmNode,
-    UpdatePolicy,
-)
+from slurm_operator.parse.resources import parse_node_set
+from slurm_operator.state.kubernetes import K8sNode, Pod
+from slurm_operator.state.resources import RemovalPolicy, Restart, UpdatePolicy
+from slurm_operator.state.slurm import FullListing, Running, SlurmJob, SlurmNode
 
 from contract import reasons
+from contract.conditions import Reason
 from tests.operator.sets import changed, node_set
 from tests.operator.test_scale import NOW, job, node
 from tests.operator.test_status import world
@@ -121,10 +113,10 @@ def test_a_percentage_is_one_of_the_wanted_nodes_rounded_up(percent: int, size: 
 def test_a_percentage_is_read_from_the_resource() -> None:
     spec = {"cluster": "test", "statefulSet": "cpu", "update": {"maxUnavailable": "25%", "paused": True}}
     body = {"metadata": {"name": "cpu"}, "spec": spec, "status": {"updating": ["cpu-1"]}}
-    read = observe.node_set(body)
+    read = parse_node_set(body)
     assert read.update == UpdatePolicy(percent=25, paused=True)
     assert read.updating == {"cpu-1"}
-    assert observe.node_set({**body, "spec": {**spec, "update": {"maxUnavailable": 3}}}).update == UpdatePolicy(3)
+    assert parse_node_set({**body, "spec": {**spec, "update": {"maxUnavailable": 3}}}).update == UpdatePolicy(3)
 
 
 UNFIT: dict[str, Any] = {"reason": "pulumi-slurm:health gpus: 3 of 4", "reason_user": "root"}

@@ -7,16 +7,17 @@ import datetime
 from typing import Any
 
 import pytest
-from slurm_operator import observe
 from slurm_operator.actions import Action, ChangeReservation, DeletePod, Drain, EndReservation, Purpose, Reserve
 from slurm_operator.decide.cluster import status
 from slurm_operator.decide.node_sets import full_listing, records, update, window
 from slurm_operator.decide.node_sets.node_set import decide
 from slurm_operator.decide.nodes.workers import NodeSetState
-from slurm_operator.reasons import Reason
-from slurm_operator.state import FullListing, Reservation, SlurmNode, Window
+from slurm_operator.parse.resources import parse_node_set
+from slurm_operator.state.resources import Window
+from slurm_operator.state.slurm import FullListing, Reservation, SlurmNode
 
 from contract import names, reasons
+from contract.conditions import Reason
 from tests.operator.sets import changed
 from tests.operator.test_records import LARGE, SMALL, sized
 from tests.operator.test_scale import node
@@ -82,7 +83,7 @@ def test_a_window_that_opens_once_is_past_when_it_closes() -> None:
 )
 def test_a_window_is_read_and_written_as_people_do(start: str, seconds: int, expected: Window, words: str) -> None:
     spec = {"cluster": "c", "statefulSet": "cpu", "update": {"window": {"start": start, "durationSeconds": seconds}}}
-    found = observe.node_set({"metadata": {"name": "cpu"}, "spec": spec}).update.window
+    found = parse_node_set({"metadata": {"name": "cpu"}, "spec": spec}).update.window
     assert found
     assert window.opening(found, BEFORE - 5 * HOUR) == window.opening(expected, BEFORE - 5 * HOUR)
     assert window.words(found) == words

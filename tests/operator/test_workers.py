@@ -10,7 +10,9 @@ from slurm_operator.decide.node_sets import records
 from slurm_operator.decide.node_sets.node_set import decide
 from slurm_operator.decide.nodes import workers
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
-from slurm_operator.state import FullListing, K8sNode, Named, Restart, Unknown
+from slurm_operator.state.kubernetes import K8sNode
+from slurm_operator.state.resources import Restart
+from slurm_operator.state.slurm import FullListing, Named, Unknown
 
 from tests.operator.sets import changed, node_set
 from tests.operator.test_scale import NOW, job, leaving, node, pod

@@ -7,7 +7,7 @@ from typing import Any, Final
 from components import slurm_cluster
 from components.config import Config
 from components.slurm import slurmdbd_conf
-from tests.unit.declared import Effect, body, claim, container, has, manifest, pod, requests
+from tests.unit.declared import Effect, body, claim_effects, container, has, pod, requests
 from tests.unit.samples import OTHER_IMAGE
 
 CONNECTION = "mysql://slurm:secret@db.example/slurm_acct_db"
@@ -58,25 +58,7 @@ EFFECTS: Final[list[Effect]] = [
         lambda c: container(c, "StatefulSet", "slurm-database")["args"],
         [f"--innodb-buffer-pool-size={96 * 2**20}"],
     ),
-    ("accounting.storage.className", "fast", lambda c: claim("slurm-database")(c)["storageClassName"], "fast"),
-    (
-        "accounting.storage.size",
-        "9Gi",
-        lambda c: claim("slurm-database")(c)["resources"]["requests"]["storage"],
-        "9Gi",
-    ),
-    (
-        "accounting.storage.retain",
-        False,
-        lambda c: manifest(c, "PersistentVolumeClaim", "slurm-database").retain,
-        False,
-    ),
-    (
-        "accounting.storage.protect",
-        True,
-        lambda c: manifest(c, "PersistentVolumeClaim", "slurm-database").protect,
-        True,
-    ),
+    *claim_effects("accounting.storage", "slurm-database"),
     (
         "accounting.external.connection",
         "mariadb://ann:p%40ss@db.example:3307/books",

@@ -60,6 +60,16 @@ def claim(name: str) -> Probe:
     return lambda config: body(config, "PersistentVolumeClaim", name)["spec"]
 
 
+def claim_effects(path: str, name: str) -> list[Effect]:
+    """Fields of a claim that the program makes, at this path of the configuration."""
+    return [
+        (f"{path}.className", "fast", lambda c: claim(name)(c)["storageClassName"], "fast"),
+        (f"{path}.size", "9Ti", lambda c: claim(name)(c)["resources"]["requests"]["storage"], "9Ti"),
+        (f"{path}.retain", False, lambda c: manifest(c, "PersistentVolumeClaim", name).retain, False),
+        (f"{path}.protect", True, lambda c: manifest(c, "PersistentVolumeClaim", name).protect, True),
+    ]
+
+
 def manifest(config: Config, kind: str, name: str) -> Any:
     """The declared object with its options."""
     return next(each for each in slurm_cluster.manifests(config) if (each.kind, each.name) == (kind, name))

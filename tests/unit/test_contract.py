@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from contract.conditions import ConditionType, Reason
+
 CONTRACT = Path(__file__).parents[2] / "contract"
 IN_THE_JAIL = ("__init__", "names", "paths")
 """Modules that jail commands import; the jail's Python may be 3.10, which has no StrEnum."""
+PROGRAMS = ("bench", "components", "devcluster", "health", "images", "operator")
+KUBERNETES_TOO = {ConditionType.AVAILABLE, ConditionType.PROGRESSING, ConditionType.READY, Reason.READY}
+"""Types that Kubernetes' own objects have, too."""
 
 
 def imported(module: Path) -> set[str]:
@@ -32,3 +37,16 @@ def test_jail_commands_import_of_the_contract_what_the_jails_python_can() -> Non
     froms = [each for each in statements if isinstance(each, ast.ImportFrom)]
     assert {alias.name for each in froms if each.module == "contract" for alias in each.names} == {"names", "paths"}
     assert not [each.module for each in froms if str(each.module).startswith("contract.")]
+
+
+def test_a_conditions_type_and_reason_are_written_in_the_contract_alone() -> None:
+    """A copy that is renamed alone would end a wait, or an alert, without a word."""
+    ours = {*ConditionType, *Reason} - KUBERNETES_TOO
+    copies = [
+        f"{file.relative_to(CONTRACT.parent)}:{constant.lineno}: {constant.value}"
+        for folder in PROGRAMS
+        for file in (CONTRACT.parent / folder).rglob("*.py")
+        for constant in ast.walk(ast.parse(file.read_text()))
+        if isinstance(constant, ast.Constant) and constant.value in ours
+    ]
+    assert copies == []

@@ -32,6 +32,17 @@ class LoginLimits:
     cpu_millis: int
 
 
+@contextmanager
+def bound_processes(group: Path) -> Iterator[None]:
+    """Meanwhile a pod's group has at most POD_PROCESSES."""
+    limit = group / "pids.max"
+    limit.write_text(str(POD_PROCESSES))
+    try:
+        yield
+    finally:
+        limit.write_text("max")
+
+
 def rest_of(name: str) -> set[str]:
     """Groups of a worker without a job: the entry's own, and Slurm's for slurmd and for what holds its scope.
 
@@ -108,12 +119,8 @@ class V2Cluster(RestingCluster):
     @contextmanager
     def bound_processes(self) -> Iterator[None]:
         """Meanwhile the worker's pod has at most POD_PROCESSES."""
-        limit = self._top() / "pids.max"
-        limit.write_text(str(POD_PROCESSES))
-        try:
+        with bound_processes(self._top()):
             yield
-        finally:
-            limit.write_text("max")
 
     def _top(self, name: str = WORKER) -> Path:
         top = self.group(name)

@@ -163,7 +163,11 @@ def _missing(taken: Taken, value: str | None) -> str:
 
 
 def loaded(files: Mapping[str, str]) -> dict[str, str]:
-    """Return key of slurm.conf → the word with which Slurm loads what these files need."""
+    """Return what slurm.conf must say so that Slurm reads these files: key → word, such as a plugin's name.
+
+    Args:
+        files: Name → text.
+    """
     return {taken.key: taken.word for name, taken in TAKEN.items() if name in files and taken.word}
 
 

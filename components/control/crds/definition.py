@@ -8,6 +8,7 @@ from components.control.crd_policy import EDITION
 from components.control.crds.schema import INT64, TIME, Schema, checked, described, section, text
 from components.kubernetes.manifest import plural
 from contract import names
+from contract.conditions import ConditionType
 
 _EDITION: Final = "10"
 _LABEL: Final = "must be a DNS label (lower case letters, digits, '-')"
@@ -43,7 +44,7 @@ def label(description: str, pattern: str, length: int, *rules: Schema, **more: A
 
 
 def conditions(description: str) -> Schema:
-    """The list of conditions, of which each type stands once."""
+    """Return the schema of a status's list of conditions; each type stands in it once."""
     condition = {
         "type": text(64),
         "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
@@ -89,14 +90,14 @@ def definition(
         short_names: What `kubectl` calls them too.
         scale: Paths of their scale subresource.
     """
-    name = plural(kind)
+    name, available = plural(kind), ConditionType.AVAILABLE.value
     version = {
         "name": names.CRD_VERSION,
         "served": True,
         "storage": True,
         "subresources": {"status": {}, **({"scale": dict(scale)} if scale else {})},
         "additionalPrinterColumns": [
-            column("Available", "string", '.status.conditions[?(@.type=="Available")].status'),
+            column(available, "string", f'.status.conditions[?(@.type=="{available}")].status'),
             *columns,
             column("Message", "string", ".status.message"),
             column("Age", "date", ".metadata.creationTimestamp"),

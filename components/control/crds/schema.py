@@ -75,7 +75,7 @@ def policy(model: type[Policy], more: Mapping[str, Schema], rules: Iterable[Sche
 
 
 def limits(info: FieldInfo) -> Schema:
-    """The least and the largest number that a field takes."""
+    """Return a field's `minimum` and `maximum`, as far as it has them."""
     least = [("minimum", limit.ge) for limit in info.metadata if isinstance(limit, Ge)]
     most = [("maximum", limit.le) for limit in info.metadata if isinstance(limit, Le)]
     return dict([*least, *most])

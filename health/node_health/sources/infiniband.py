@@ -44,7 +44,7 @@ class Port:
 
     @property
     def is_active(self) -> bool:
-        """Return whether it carries data."""
+        """Return True if the port carries data: its state is ACTIVE."""
         return self.state == "ACTIVE"
 
 
@@ -69,7 +69,7 @@ class Adapters:
 
 
 def look(machine: Machine) -> Adapters:
-    """Reads them."""
+    """Reads the adapters, their ports, and how much the ports' counters grew."""
     folders = [machine.path(FOLDER) / name for name in _usable(machine)]
     ports = [port for folder in folders for port in sorted((folder / "ports").iterdir())]
     counters = {

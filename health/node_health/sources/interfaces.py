@@ -44,7 +44,7 @@ class Interfaces:
 
 
 def look(machine: Machine) -> Interfaces:
-    """Reads them."""
+    """Reads the interfaces that are up, and how much their counters grew."""
     folders = [folder for folder in sorted(machine.path(FOLDER).iterdir()) if _is_up(folder)]
     if not folders:
         raise DoesNotApplyError("the pod has no interface but the loopback")

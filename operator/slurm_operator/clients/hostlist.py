@@ -35,6 +35,8 @@ def _numbers(ranges: str) -> list[str]:
         if match is None:
             raise ValueError(f"no node list expression: [{ranges}]")
         first, last = match[1], match[2] or match[1]
+        if int(last) < int(first):
+            raise ValueError(f"no node list expression: [{ranges}]")
         if int(last) - int(first) >= _MAX_NODES:
             raise ValueError(f"too many nodes: [{ranges}]")
         numbers += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]

@@ -13,7 +13,7 @@ from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide.nodes import slurm_nodes
-from slurm_operator.state import Census, SlurmJob, Unknown
+from slurm_operator.state.slurm import Census, SlurmJob, Unknown
 
 _States = collections.Counter[frozenset[str]]
 """State → number of the jobs, tasks or components under one job number that have it."""

@@ -13,12 +13,12 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 
+from contract.conditions import Reason
 from slurm_operator.clients.slurm_error import SlurmError
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets import records
 from slurm_operator.decide.nodes import slurm_nodes
-from slurm_operator.reasons import Reason
-from slurm_operator.state import Jobs, Named, SlurmJob, TooDeep, Unknown
+from slurm_operator.state.slurm import Jobs, Named, SlurmJob, TooDeep, Unknown
 
 MOST_LISTED = 10_000
 """Longest list of jobs: slurmrestd takes 20 MiB for 10,000 of them, and time by the square of their number."""
@@ -116,7 +116,17 @@ class JobListing:
     async def _look(
         self, rest: SlurmRest, seconds: float, most: int, *kinds: Callable[[frozenset[str]], bool]
     ) -> Jobs | Unknown:
-        """Look at the jobs whose states are of the first kind, or if these are too many, of the next."""
+        """Read the jobs whose states are of the first kind, or if these are too many, of the next.
+
+        Args:
+            rest: the cluster's slurmrestd.
+            seconds: the time that the pass has left for it.
+            most: the largest number of jobs to read.
+            kinds: each tells from a job's states whether it is to be read, the widest first.
+
+        Returns:
+            The jobs, complete if they are those of the first kind; TooDeep if each kind has too many.
+        """
         try:
             async with asyncio.timeout(min(seconds, MOST_SECONDS)):
                 states = await self.states(rest)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import enum
 
+from contract.conditions import Reason
+
 
 class Trouble(enum.StrEnum):
     """The reason of a failed request to Slurm, as a condition names it."""
 
-    UNREACHABLE = "RestUnreachable"
+    UNREACHABLE = Reason.REST_UNREACHABLE
     """slurmrestd refused the connection or did not answer in time."""
-    UNTRUSTED = "RestUntrusted"
+    UNTRUSTED = Reason.REST_UNTRUSTED
     """slurmrestd's certificate is not one that we trust, so that nothing was said to it."""
-    CONTROLLER_AWAY = "SlurmctldUnreachable"
+    CONTROLLER_AWAY = Reason.SLURMCTLD_UNREACHABLE
     """slurmrestd answers, slurmctld does not."""
-    FORBIDDEN = "RestUnauthorized"
+    FORBIDDEN = Reason.REST_UNAUTHORIZED
     """Our token was not accepted."""
-    UNUSABLE = "RestAnswerUnusable"
+    UNUSABLE = Reason.REST_ANSWER_UNUSABLE
     """The answer is not what the API promises."""
-    REFUSED = "SlurmRefused"
+    REFUSED = Reason.SLURM_REFUSED
     """Slurm answered with errors."""
 
 

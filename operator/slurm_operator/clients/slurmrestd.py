@@ -26,7 +26,7 @@ from slurm_operator.clients import slurm_accounts
 from slurm_operator.clients import slurmrestd_answers as answers
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 from slurm_operator.decide.cluster.accounts import Change, Removal
-from slurm_operator.state import Reservation, Running, SlurmJob, SlurmNode
+from slurm_operator.state.slurm import Reservation, Running, SlurmJob, SlurmNode
 
 DEADLINE_SECONDS = 5.0
 LISTING_SECONDS = 30.0

@@ -18,8 +18,8 @@ from contract import reasons
 from slurm_operator.clients import hostlist
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 from slurm_operator.gres import canonical
-from slurm_operator.state import EVERY_NODE, Facts, SlurmJob, SlurmNode
-from slurm_operator.state import Reservation as SlurmReservation
+from slurm_operator.state.slurm import EVERY_NODE, Facts, SlurmJob, SlurmNode
+from slurm_operator.state.slurm import Reservation as SlurmReservation
 
 _SLURMCTLD_AWAY = frozenset({*range(1800, 1806), 1900, *range(5003, 5006)})
 """No connection to slurmctld, or one that it did not answer on to the end (slurm_errno.h)."""

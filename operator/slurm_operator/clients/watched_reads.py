@@ -53,7 +53,7 @@ class WatchedReads:
     """
 
     def __init__(self, api: KubernetesApi) -> None:
-        """Begin with no watches; the answers to writes through `api` count at once."""
+        """Begin with no watches. What is written through `api` is seen at once, before its watch tells of it."""
         self._api = api
         self._asked: set[Watch] = set()
         self._news = 0

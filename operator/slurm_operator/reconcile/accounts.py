@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from contract.accounts import ROOT
+from contract.conditions import Reason
 from slurm_operator import accounts, metrics
 from slurm_operator.accounts import Entity, Found, Kind, Ledger
 from slurm_operator.clients.lease import Lease
@@ -16,7 +17,6 @@ from slurm_operator.decide.cluster import accounting
 from slurm_operator.decide.cluster.accounts import Change, Decision, Removal, decide, qos_of_partitions, waits_for
 from slurm_operator.execute import Executor
 from slurm_operator.findings import Finding, Findings, shown, under_way
-from slurm_operator.reasons import Reason
 from slurm_operator.reconcile.growing_pause import GrowingPause
 from slurm_operator.reconcile.pass_budget import ACTED_AFTER_SECONDS
 from slurm_operator.reconcile.pass_context import PassContext

@@ -12,7 +12,7 @@ from slurm_operator.decide.cluster.administrators import changes
 from slurm_operator.execute import Executor
 from slurm_operator.findings import Findings
 from slurm_operator.reconcile.pass_context import PassContext
-from slurm_operator.state import Cluster
+from slurm_operator.state.resources import Cluster
 
 EVERY_SECONDS = 60.0
 """Seconds until the operator sets a level that was changed by hand back to the declared one."""

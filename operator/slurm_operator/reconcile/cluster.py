@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from contract import names, paths
+from contract.conditions import ConditionType, Reason
 from slurm_operator import execute, metrics, observe, report
 from slurm_operator.clients.informer import Informer, Watch
 from slurm_operator.clients.job_listing import JobListing
@@ -26,12 +27,15 @@ from slurm_operator.decide.node_sets import deletion
 from slurm_operator.decide.node_sets.node_set import unchanged
 from slurm_operator.decide.nodes import lost_daemons
 from slurm_operator.findings import Condition, Finding, Findings, Severity, lasting
-from slurm_operator.reasons import Reason
+from slurm_operator.parse.k8s_nodes import K8sNodeParser
+from slurm_operator.parse.resources import parse_node_set
 from slurm_operator.reconcile import accounts, administrators, configuration, job_counts, node_sets, pod_conditions
 from slurm_operator.reconcile.drift import DriftReconciler
 from slurm_operator.reconcile.pass_budget import BROUGHT_AFTER_SECONDS, PassBudget
 from slurm_operator.reconcile.pass_context import PassContext
-from slurm_operator.state import K8sNode, Kubernetes, Nodes, NodeSet, Pod, SlurmJob, Unknown, Unread
+from slurm_operator.state.kubernetes import K8sNode, Kubernetes, Pod, Unread
+from slurm_operator.state.resources import NodeSet
+from slurm_operator.state.slurm import Nodes, SlurmJob, Unknown
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +80,7 @@ class Reconciler:
         self._accounts = accounts.Accounts(self._executor, lease, clock)
         self._job_counts = job_counts.JobCounts(self._jobs, clock)
         self._informer = Informer(api, wake)
-        self._k8s_watch = Watch("v1", "Node", read=observe.K8sNodeReader())
+        self._k8s_watch = Watch("v1", "Node", read=K8sNodeParser())
         self._conflicts: dict[str, int] = {}
         self._failed: list[Finding] = []
         """Failures of the pass before, after it had told its status."""
@@ -158,7 +162,7 @@ class Reconciler:
         died = healing.message if healing and healing.reason in (Reason.UPDATE_FAILED, Reason.LEDGER_MISSING) else ""
         labels = frozenset(key for own in mine for key in own.labels)
         kept = frozenset(condition.type for own in mine for condition in own.conditions)
-        self._k8s_watch = Watch("v1", "Node", read=observe.K8sNodeReader(labels, kept))
+        self._k8s_watch = Watch("v1", "Node", read=K8sNodeParser(labels, kept))
         hold, moment = daemons.holds_workers(seen, now.running, died), datetime.datetime.now(datetime.UTC)
         sets = serving.states(mine, seen.workloads, seen.pods, moment, self._k8s_nodes(seen.pods))
         known = topologies.known(seen.desired_config, seen.active_config, now.running)
@@ -202,7 +206,7 @@ class Reconciler:
 
         Their SlurmCluster went first, as it does when Pulumi destroys a stack, or they share another's StatefulSet.
         """
-        every = [observe.node_set(body) for body in bodies.values()]
+        every = [parse_node_set(body) for body in bodies.values()]
         leaving = [node_set for node_set in every if node_set.deleting and node_set.finalizer_url is not None]
         shared = [node_set for node_set in leaving if serving.is_shared(every, node_set)]
         for node_set in shared:
@@ -226,7 +230,7 @@ class Reconciler:
         staying = [body for body in set_bodies.values() if "deletionTimestamp" not in body["metadata"]]
         told = [body for body in staying if body.get("status", {}).get("conditions")]
         for body in told:
-            missing = serving.without_cluster(observe.node_set(body))
+            missing = serving.without_cluster(parse_node_set(body))
             status_now = body["status"]
             fields = {key: status_now.get(key) for key in ("replicas", "selector", "updating", "restarts")}
             await self._executor.tell(body, missing.conditions(""), fields, all_of_them=True)
@@ -272,9 +276,10 @@ class Reconciler:
         }
         self._untold = await self._write_status(body, conditions, fields)
         told = {condition.type: condition.status for condition in conditions}
-        if told["Available"] == "Unknown":
+        available, progressing = told[ConditionType.AVAILABLE], told[ConditionType.PROGRESSING]
+        if available == "Unknown":
             return Outcome.BLIND
-        return Outcome.PROGRESSING if (told["Progressing"], told["Available"]) != ("False", "True") else Outcome.STEADY
+        return Outcome.PROGRESSING if (progressing, available) != ("False", "True") else Outcome.STEADY
 
     async def _write_status(
         self, body: Object, conditions: tuple[Condition, ...], fields: dict[str, object]

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 
 from contract import names
+from contract.conditions import Reason
 from slurm_operator import execute, metrics
 from slurm_operator.clients import dry_run
 from slurm_operator.clients.job_listing import JobListing
@@ -18,11 +19,11 @@ from slurm_operator.configure import Configurer
 from slurm_operator.decide.cluster import config, daemons, topologies
 from slurm_operator.execute import Executor
 from slurm_operator.findings import Finding, Findings, Severity, shown, under_way
-from slurm_operator.reasons import Reason
 from slurm_operator.reconcile.growing_pause import GrowingPause
 from slurm_operator.reconcile.pass_budget import LEAST_SECONDS, LOOKED_AFTER_SECONDS, TRIED_AFTER_SECONDS
 from slurm_operator.reconcile.pass_context import PassContext
-from slurm_operator.state import Kubernetes, Nodes, Running, SlurmJob, Unknown
+from slurm_operator.state.kubernetes import Kubernetes
+from slurm_operator.state.slurm import Nodes, Running, SlurmJob, Unknown
 
 log = logging.getLogger(__name__)
 

@@ -19,6 +19,7 @@ from typing import Any
 import httpx
 
 from contract import names
+from contract.conditions import ConditionType, Reason
 from slurm_operator import execute, metrics, observe
 from slurm_operator.clients.informer import Informer, Watch, plural
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
@@ -27,7 +28,7 @@ from slurm_operator.clients.watched_reads import Reads
 from slurm_operator.decide.cluster import drift
 from slurm_operator.decide.cluster.requeue import Outcome
 from slurm_operator.findings import Condition, Finding
-from slurm_operator.reasons import Reason
+from slurm_operator.parse.pods import parse_pod
 
 log = logging.getLogger(__name__)
 
@@ -133,9 +134,8 @@ class DriftReconciler:
         self._failures.clear()
 
     def _standing(self, cluster: Object, now: datetime.datetime) -> tuple[Condition, datetime.datetime]:
-        told = [
-            condition for condition in cluster.get("status", {}).get("conditions", []) if condition["type"] == "Healing"
-        ]
+        conditions = cluster.get("status", {}).get("conditions", [])
+        told = [condition for condition in conditions if condition["type"] == ConditionType.HEALING]
         since = [condition["lastTransitionTime"] for condition in told if condition["status"] == "False"]
         paused = datetime.datetime.fromisoformat(since[0]) if since else now
         return drift.standing(cluster["spec"]["revision"], self._ledger, paused, now), paused
@@ -183,7 +183,7 @@ class DriftReconciler:
         api, kinds, name = declared["apiVersion"], plural(declared["kind"]), declared["metadata"]["name"]
         sized = drift.sized_by_operator(declared)
         if before is None and sized:
-            pods = await self._api.list_as(observe.pod, "v1", "pods", _selector(declared))
+            pods = await self._api.list_as(parse_pod, "v1", "pods", _selector(declared))
             size = drift.size_of(name, (pod.name for pod in pods))
             # The operator creates the set with a size first. Pulumi's fields have none, and Kubernetes would fill in 1.
             made = {**declared, "spec": {**declared["spec"], "replicas": size}}

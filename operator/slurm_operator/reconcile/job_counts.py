@@ -12,7 +12,7 @@ from slurm_operator.clients.kubernetes import Object
 from slurm_operator.decide.cluster import job_counts
 from slurm_operator.reconcile.pass_budget import ACTED_AFTER_SECONDS
 from slurm_operator.reconcile.pass_context import PassContext
-from slurm_operator.state import Nodes, TooDeep, Unknown
+from slurm_operator.state.slurm import Nodes, TooDeep, Unknown
 
 COUNTED_SECONDS = 60.0
 """Between counts; each lists the states of all jobs and reads up to 200 that are new or have changed."""

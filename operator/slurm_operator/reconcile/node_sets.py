@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from contract import names
+from contract.conditions import Reason
 from slurm_operator import execute, metrics, report
 from slurm_operator.actions import Action, RequeueJobs, SetReplicas, is_update_of
 from slurm_operator.clients.job_listing import JobListing
@@ -20,11 +21,10 @@ from slurm_operator.decide.node_sets.node_set import Decision
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.execute import Executor
 from slurm_operator.findings import Condition, Finding, Findings, Severity
-from slurm_operator.reasons import Reason
 from slurm_operator.reconcile.pass_budget import LOOKED_AFTER_SECONDS, PassBudget
 from slurm_operator.reconcile.reservations import Reservations
 from slurm_operator.reconcile.slurm_look import SlurmLook, known
-from slurm_operator.state import Nodes, Running, Unknown
+from slurm_operator.state.slurm import Nodes, Running, Unknown
 
 log = logging.getLogger(__name__)
 

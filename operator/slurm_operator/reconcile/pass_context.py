@@ -7,7 +7,8 @@ import dataclasses
 from slurm_operator.clients.kubernetes import Object
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.reconcile.pass_budget import PassBudget
-from slurm_operator.state import Kubernetes, Running, Unknown
+from slurm_operator.state.kubernetes import Kubernetes
+from slurm_operator.state.slurm import Running, Unknown
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

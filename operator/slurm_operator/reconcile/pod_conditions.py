@@ -15,7 +15,8 @@ from slurm_operator.decide.nodes.pod_conditions import Told
 from slurm_operator.findings import Finding
 from slurm_operator.reconcile.growing_pause import GrowingPause
 from slurm_operator.report import Reporter
-from slurm_operator.state import Nodes, Pod
+from slurm_operator.state.kubernetes import Pod
+from slurm_operator.state.slurm import Nodes
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,8 @@ from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.execute import Executor
 from slurm_operator.findings import Finding
 from slurm_operator.reconcile.pass_budget import PassBudget
-from slurm_operator.state import NodeSet, Reservation
+from slurm_operator.state.resources import NodeSet
+from slurm_operator.state.slurm import Reservation
 
 log = logging.getLogger(__name__)
 

@@ -8,6 +8,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
 
+from contract.conditions import Reason
 from slurm_operator import metrics
 from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
@@ -15,9 +16,9 @@ from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets import full_listing, node_set, records, remediate
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
-from slurm_operator.reasons import Reason
 from slurm_operator.reconcile.pass_budget import ACTED_AFTER_SECONDS, LEAST_SECONDS, LOOKED_AFTER_SECONDS, PassBudget
-from slurm_operator.state import NOT_ASKED, FullListing, Jobs, Nodes, NodeSet, Running, SlurmJob, TooDeep, Unknown
+from slurm_operator.state.resources import NodeSet
+from slurm_operator.state.slurm import NOT_ASKED, FullListing, Jobs, Nodes, Running, SlurmJob, TooDeep, Unknown
 
 log = logging.getLogger(__name__)
 

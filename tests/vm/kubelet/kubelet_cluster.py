@@ -14,7 +14,7 @@ from typing import Any
 from devcluster.cli.login import ADMIN, USER
 from tests.e2e.conftest import Done, Slurm
 from tests.image.small_cluster import ALICE, SECOND, WORKER
-from tests.vm.v2_cluster import POD_PROCESSES, LoginLimits, rest_of
+from tests.vm.v2_cluster import LoginLimits, bound_processes, rest_of
 from tests.vm.v2_groups import below
 
 HIERARCHY = Path("/sys/fs/cgroup")
@@ -167,12 +167,8 @@ class KubeletCluster:
 
     @contextmanager
     def bound_processes(self) -> Iterator[None]:
-        limit = self.worker().group / "pids.max"
-        limit.write_text(str(POD_PROCESSES))
-        try:
+        with bound_processes(self.worker().group):
             yield
-        finally:
-            limit.write_text("max")
 
     def restart_worker(self) -> None:
         """Deletes the pod under its jobs, as somebody who forces it does."""

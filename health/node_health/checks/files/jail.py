@@ -18,7 +18,7 @@ OLD_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """Results of the entry's probes: why they fail, and how many seconds ago one succeeded."""
+    """Results of the jail probes: why they fail (None while they succeed), and how many seconds ago one succeeded."""
 
     broken: str | None
     worked_seconds_ago: float | None

@@ -25,7 +25,7 @@ class SharedMemory:
 
 
 def look(machine: Machine) -> SharedMemory:
-    """Reads it."""
+    """Reads what is mounted at /dev/shm."""
     mount = machine.once(mounts.look).get(PLACE)
     place = machine.path(PLACE)
     facts = os.statvfs(place)

@@ -22,7 +22,7 @@ class Fabric:
 
 
 def look(machine: Machine) -> Fabric:
-    """Reads them."""
+    """Reads the adapters, and the product's name: empty where the driver shows none."""
     try:
         return Fabric(machine.once(infiniband.look), product.look(machine))
     except CannotJudgeError:

@@ -14,7 +14,7 @@ PADDING = 26
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The clock: whether a service keeps it, and the largest error that this admits, in ms."""
+    """The clock: whether a service keeps it, and the largest error that the kernel reckons with, in ms."""
 
     kept: bool
     error_ms: float
@@ -50,7 +50,7 @@ def look(machine: Machine) -> Clock:
 
 
 def judge(clock: Clock, machine: Machine) -> Finding:
-    """UNKNOWN when nobody keeps the clock: it may be right all the same."""
+    """WARNING for a clock that may be too wrong, UNKNOWN when nobody keeps it: it may be right all the same."""
     if not clock.kept:
         return unknown("no time service tells the kernel that it keeps the clock")
     most = thresholds.of().number("clock.error")

@@ -17,7 +17,7 @@ _HUNG = (
 
 
 def judge(log: Log, machine: Machine) -> Finding:
-    """WARNING when that happened lately."""
+    """WARNING when a task hung or a CPU was stuck within the last `kernel.hungSeconds`."""
     seconds = thresholds.of().number("kernel.hungSeconds")
     hung = [match for message in log.recent(seconds) if (match := re.search(_HUNG, message.text))]
     if not hung:

@@ -20,7 +20,7 @@ class Processes:
 
 
 def look(machine: Machine) -> Processes:
-    """Reads them."""
+    """Reads both from the pod's cgroup."""
     for folder in FOLDERS:
         if machine.path(f"{folder}/pids.max").exists():
             limit = machine.text(f"{folder}/pids.max")

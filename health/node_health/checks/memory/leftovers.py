@@ -25,7 +25,7 @@ class Used:
 
 
 def look(machine: Machine) -> Used:
-    """Reads it."""
+    """Reads how much memory the pod's cgroup uses, as far as only its owner can free it."""
     stat = next(((file, keys) for file, keys in STATS if machine.path(file).exists()), None)
     if stat is None:
         raise DoesNotApplyError("the pod's cgroup does not count memory")

@@ -19,7 +19,7 @@ class Controllers:
 
 
 def look(machine: Machine) -> Controllers:
-    """Reads them (cgroups(7))."""
+    """Reads the version and the controllers of the pod's cgroup (cgroups(7))."""
     if machine.path(f"{FOLDER}/cgroup.controllers").exists():
         return Controllers(2, frozenset(machine.text(f"{FOLDER}/cgroup.controllers").split()))
     folders = [entry.name for entry in machine.path(FOLDER).iterdir() if entry.is_dir()]
@@ -27,7 +27,7 @@ def look(machine: Machine) -> Controllers:
 
 
 def judge(controllers: Controllers, machine: Machine) -> Finding:
-    """WARNING without those for memory and sets of CPUs. slurmd does not start where slurm.conf wants them."""
+    """WARNING without controllers for memory and sets of CPUs. slurmd does not start where slurm.conf wants them."""
     if missing := [name for name in (MEMORY, CPUSET) if name not in controllers.names]:
         return warns(f"the pod has no cgroup controller {' and '.join(missing)}: jobs have no such limit")
     return passes(f"version {controllers.version}: {', '.join(sorted(controllers.names))}")

@@ -48,7 +48,12 @@ def _expand(pattern: str) -> list[str]:
 
 
 def judge(files: tuple[list[str], list[str]], machine: Machine) -> Finding:
-    """FAIL when one is missing."""
+    """FAIL when a device file is missing, or there are fewer than GPUs declared.
+
+    Args:
+        files: the device files that are named for this node, and those of them that are missing.
+        machine: whose declaration counts.
+    """
     named, missing = files
     if missing:
         return fails(f"{len(missing)} of {len(named)} device files are missing: {', '.join(sorted(set(missing)))}")

@@ -51,7 +51,10 @@ def main() -> int:
 
 
 def follow(wanted: Ldap, jail: Jail, volume: Path = paths.VOLUME) -> tuple[str, ...]:
-    """Takes over the LDAP server's users; returns a sentence for each object that it leaves out.
+    """Writes the LDAP server's users, groups, homes and SSH keys into every root of the jail.
+
+    Returns:
+        A sentence for each user or group that it leaves out, and why.
 
     Raises:
         NodeError: the server does not answer, answers incompletely, or has no user.

@@ -11,7 +11,7 @@ SECURITY = "disable_unshare_files,disable_unshare_sysv"
 
 
 def main() -> int:
-    """Becomes slurmrestd."""
+    """Replaces this process by slurmrestd."""
     environment = {"SLURM_JWT": "daemon", "SLURMRESTD_SECURITY": SECURITY}
     os.execve(f"{paths.PREFIX}/sbin/slurmrestd", command(), os.environ | environment)  # noqa: S606 - no shell is wanted
 

@@ -155,7 +155,7 @@ def _fact(name: str, value: object) -> str:
 
 
 def note_image(root: Path, volume: Path, revision: str) -> None:
-    """Notes the packages of a root and its files in sudoers.d, while it has only the image's."""
+    """Notes what the image itself brought into a new root, before users add more: packages, and files of sudoers.d."""
     sudoers = sorted(path.name for path in (root / "etc/sudoers.d").glob("*"))
     image_note.save(volume, revision, image_note.Image(packages(root), tuple(sudoers)))
 

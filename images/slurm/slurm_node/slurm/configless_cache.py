@@ -48,7 +48,7 @@ def refusal(files: Mapping[str, str], plugin: Path = paths.PLUGIN) -> str | None
 
 
 class Judge:
-    """Judges each slurmd by the configuration that it fetched itself.
+    """Judges whether a slurmd must be stopped: only the configuration that it fetched itself counts against it.
 
     A restarted slurmd finds the files of its predecessor. If it were refused for those, it would never fetch corrected
     ones. Until it has, native/stepd/stepd_guard.c refuses every step.

@@ -181,7 +181,7 @@ def wait(tell: Callable[[str], object] = lambda _: None) -> Mapping[str, str]:
 
 
 def main() -> int:
-    """Fetches before a slurmd starts, and adds to cred_state what a killed slurmd did not write."""
+    """Fetches the configuration before a slurmd starts, and adds to cred_state the jobs that a killed slurmd lost."""
     wait()
     # Last, since a job may end during the wait for slurmctld.
     cred_state.restore()

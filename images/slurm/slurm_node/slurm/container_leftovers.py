@@ -12,7 +12,7 @@ from pathlib import Path
 from slurm_node.pod import paths
 
 KEPT_SECONDS = 60.0
-"""A step enters the jail within this time."""
+"""Age from which on what steps left is removed: a step enters the jail within this time."""
 OURS = ".slurm-"
 
 

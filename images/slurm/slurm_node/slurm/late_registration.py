@@ -20,7 +20,7 @@ BATCH_START_SECONDS = MESSAGE_SECONDS = 10
 LONGEST_MESSAGE_SECONDS = 10
 """Largest MessageTimeout that counts here (DEFAULT_MSG_TIMEOUT)."""
 SPARE_SECONDS = 2
-"""slurmctld counts whole seconds."""
+"""Seconds to wait beyond the sum of its timeouts, since slurmctld counts whole seconds."""
 
 
 class LateRegistration:

@@ -61,7 +61,7 @@ def _identity(file: Path) -> tuple[int, int, int]:
 
 @functools.lru_cache(maxsize=8)
 def _version_of(file: Path, _identity: tuple[int, int, int]) -> int:
-    """Called twice a second, so it does not read an unchanged file again."""
+    """Returns a plugin's version. It is called twice a second, so it does not read an unchanged file again."""
     return version_number(file)
 
 

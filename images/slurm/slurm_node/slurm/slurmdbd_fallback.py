@@ -44,7 +44,7 @@ STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
 
 
 class Mode(Enum):
-    """The way slurmctld runs."""
+    """The way slurmctld runs: not at all yet, without accounting, or with it."""
 
     NOT_YET = auto()
     WITHOUT_ACCOUNTING = auto()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from contract.conditions import Reason
 from slurm_operator.findings import Finding, Findings, under_way
-from slurm_operator.reasons import Reason
-from slurm_operator.state import Kubernetes
+from slurm_operator.state.kubernetes import Kubernetes
 
 _TROUBLE = re.compile(r"\b(?:error|fatal): (.+)")
 _OF_NO_USE = (

@@ -14,11 +14,11 @@ import re
 from collections.abc import Iterable, Mapping
 
 from contract import names
+from contract.conditions import Reason
 from slurm_operator.decide.cluster import config_keys
 from slurm_operator.decide.nodes import slurm_nodes, waits
 from slurm_operator.findings import Finding, Severity, under_way
-from slurm_operator.reasons import Reason
-from slurm_operator.state import Nodes, Running, SlurmJob, Unknown
+from slurm_operator.state.slurm import Nodes, Running, SlurmJob, Unknown
 
 CLOCKS_DIFFER = datetime.timedelta(seconds=5)
 """So far a node's clock may be behind slurmctld's before the node counts as outdated."""
@@ -167,7 +167,7 @@ def _cost(wanted: Mapping[str, str], active: Mapping[str, str], jobs: Iterable[S
 
 
 def _open(wanted: Mapping[str, str], active: Mapping[str, str], closed: frozenset[str]) -> Finding | None:
-    """Return which partitions must be closed before they are removed; None if none must."""
+    """Return a finding that names the partitions to close before they are removed; None if there are none."""
     still = sorted(partitions(active) - partitions(wanted) - closed)
     words = f"partition {', '.join(still)} takes no more jobs, and goes when it is seen empty after that"
     return under_way(CLOSING, words) if still else None

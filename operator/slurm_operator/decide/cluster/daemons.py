@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from slurm_operator.actions import DeletePod, Purpose, SetOnDelete
 from slurm_operator.decide.cluster import config
-from slurm_operator.state import Kubernetes, Pod, Running, Unknown, Unread
+from slurm_operator.state.kubernetes import Kubernetes, Pod, Unread
+from slurm_operator.state.slurm import Running, Unknown
 
 
 def controller_pod(seen: Kubernetes) -> Pod | None:

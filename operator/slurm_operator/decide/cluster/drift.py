@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from contract import names
+from contract.conditions import ConditionType, Reason
 from slurm_operator.decide.cluster import ownership
 from slurm_operator.findings import Condition, Finding, shown
-from slurm_operator.reasons import Reason
 
 Object = Mapping[str, Any]
 Key = tuple[str, str]
@@ -96,16 +96,17 @@ def standing(revision: str, ledger: Ledger | None, paused: datetime.datetime, no
         paused: since when it has been paused, `now` if it was not.
         now: the time.
     """
+    kind = ConditionType.HEALING
     if ledger is None:
-        return Condition("Healing", "False", Reason.LEDGER_MISSING, "there is no ledger; run pulumi up --refresh")
+        return Condition(kind, "False", Reason.LEDGER_MISSING, "there is no ledger; run pulumi up --refresh")
     if ledger.revision == revision:
-        return Condition("Healing", "True", Reason.HELD, f"{len(ledger.objects)} objects are held as declared")
+        return Condition(kind, "True", Reason.HELD, f"{len(ledger.objects)} objects are held as declared")
     what = f"Pulumi began revision {ledger.revision} and has not completed it"
     if now - paused < PATIENCE:
-        return Condition("Healing", "False", Reason.UPDATE_IN_PROGRESS, f"{what}: edits are not undone until it has")
+        return Condition(kind, "False", Reason.UPDATE_IN_PROGRESS, f"{what}: edits are not undone until it has")
     minutes = int(PATIENCE.total_seconds() // 60)
     return Condition(
-        "Healing",
+        kind,
         "False",
         Reason.UPDATE_FAILED,
         f"{what} in {minutes} minutes: nothing is healed until you run pulumi up --refresh",

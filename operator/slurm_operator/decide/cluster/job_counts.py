@@ -13,14 +13,16 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 from slurm_operator.decide.nodes import slurm_nodes
-from slurm_operator.state import Census, Kubernetes, Nodes, NodeSet, SlurmJob, Unknown, Workload
+from slurm_operator.state.kubernetes import Kubernetes, Workload
+from slurm_operator.state.resources import NodeSet
+from slurm_operator.state.slurm import Census, Nodes, SlurmJob, Unknown
 
 MOST_SPANS = 8
 MOST_NAMES = 16
 """Accounts, or QOS, of a partition that are counted by name."""
 MOST_PARTITIONS = 100
 OTHERS = "*"
-"""Stands for the names that are not counted by themselves."""
+"""Name under which all other accounts, or QOS, of a partition are counted together."""
 UNLIMITED = "UNLIMITED"
 REPEATED_AFTER = datetime.timedelta(minutes=10)
 """Counts that stay as they are get a new time so often: an older time tells that nobody counts."""

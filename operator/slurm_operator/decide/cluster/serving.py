@@ -6,10 +6,11 @@ import datetime
 import re
 from collections.abc import Iterable, Mapping
 
+from contract.conditions import Reason
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Finding, Findings, Severity
-from slurm_operator.reasons import Reason
-from slurm_operator.state import K8sNodes, Kubernetes, NodeSet, Pod, Workload
+from slurm_operator.state.kubernetes import K8sNodes, Kubernetes, Pod, Workload
+from slurm_operator.state.resources import NodeSet
 
 
 def refusal(seen: Kubernetes, node_set: NodeSet) -> Findings:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+from contract.conditions import ConditionType, Reason
 from slurm_operator import drains
 from slurm_operator.decide.cluster import daemons
 from slurm_operator.decide.node_sets import features, reboot, records, scale, update
@@ -33,8 +34,9 @@ from slurm_operator.findings import (
     shown,
     under_way,
 )
-from slurm_operator.reasons import Reason
-from slurm_operator.state import Kubernetes, Nodes, NodeSet, Pod, SlurmNode, Unknown, Unread
+from slurm_operator.state.kubernetes import Kubernetes, Pod, Unread
+from slurm_operator.state.resources import NodeSet
+from slurm_operator.state.slurm import Nodes, SlurmNode, Unknown
 
 _SHOWN = 5
 
@@ -173,7 +175,7 @@ def _updating(state: NodeSetState) -> Finding:
 
 def scaled_outside(wanted: NodeSet) -> Condition:
     """Return the condition that tells if somebody else than the program set the number of nodes, and for how long."""
-    kind, declared, asked = "ScaledOutsidePulumi", wanted.declared, wanted.replicas
+    kind, declared, asked = ConditionType.SCALED_OUTSIDE_PULUMI, wanted.declared, wanted.replicas
     if declared is None:
         return Condition(kind, "False", Reason.NOT_DECLARED, "the program declares no number of nodes")
     if asked in (None, declared):
@@ -187,10 +189,11 @@ def scaled_outside(wanted: NodeSet) -> Condition:
 
 def watched_k8s_nodes(trouble: str) -> Condition:
     """Return the condition that tells if cordons of Kubernetes nodes become drains; `trouble` says why they can't."""
+    kind = ConditionType.NODES_WATCHED
     if trouble:
         no_more = "cordons, taints and lost Kubernetes nodes do not become drains, and no worker may be evicted"
-        return Condition("NodesWatched", "False", Reason.NODES_UNREADABLE, f"{no_more}: {trouble}"[:MAX_MESSAGE])
-    return Condition("NodesWatched", "True", Reason.WATCHING, "a cordon of a Kubernetes node becomes a drain")
+        return Condition(kind, "False", Reason.NODES_UNREADABLE, f"{no_more}: {trouble}"[:MAX_MESSAGE])
+    return Condition(kind, "True", Reason.WATCHING, "a cordon of a Kubernetes node becomes a drain")
 
 
 def total(counts: Iterable[Counts]) -> Counts:

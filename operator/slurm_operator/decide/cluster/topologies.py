@@ -12,7 +12,7 @@ from slurm_operator.decide.cluster import config
 from slurm_operator.decide.nodes import topology
 from slurm_operator.decide.nodes.topology import Topologies
 from slurm_operator.findings import Finding, shown
-from slurm_operator.state import Nodes, Running, Unknown
+from slurm_operator.state.slurm import Nodes, Running, Unknown
 
 _PARTITION = re.compile(r"^\s*PartitionName\s*=(.*)", re.IGNORECASE | re.MULTILINE)
 _TOPOLOGY = re.compile(r"\sTopology\s*=\s*([^\s#]+)", re.IGNORECASE)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from contract.conditions import Reason
 from slurm_operator.findings import Finding
-from slurm_operator.reasons import Reason
-from slurm_operator.state import Kubernetes, Unread
+from slurm_operator.state.kubernetes import Kubernetes, Unread
 
 _EFFECTS = {
     Unread.REST: "nobody is told whether slurmrestd's pods are ready",

@@ -6,12 +6,13 @@ import dataclasses
 from collections.abc import Iterable
 
 from contract import names
+from contract.conditions import Reason
 from slurm_operator.decide.node_sets import records, scale
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Finding, shown, under_way
-from slurm_operator.reasons import Reason
-from slurm_operator.state import SlurmJob, Unknown, Workload
+from slurm_operator.state.kubernetes import Workload
+from slurm_operator.state.slurm import SlurmJob, Unknown
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -26,8 +27,8 @@ def judge(state: NodeSetState, *, cluster_stays: bool) -> RemoveFinalizer | Find
     """Return the removal of the finalizer if the NodeSet may go now, else a finding about what it waits for.
 
     Args:
-        state: what there is of it.
-        cluster_stays: whether the SlurmCluster stays, so that records of nodes that are gone would be in its way.
+        state: the NodeSet, its workload, pods, nodes and jobs.
+        cluster_stays: whether the SlurmCluster stays. Slurm's records of the nodes must go first then.
     """
     node_set, workload = state.node_set, state.workload
     if node_set.forced:

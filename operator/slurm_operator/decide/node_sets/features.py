@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+from contract.conditions import Reason
 from contract.weights import node_weight
 from slurm_operator.actions import UpdateNode
 from slurm_operator.decide.nodes import topology
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.findings import Finding, shown
-from slurm_operator.reasons import Reason
-from slurm_operator.state import K8sNode
+from slurm_operator.state.kubernetes import K8sNode
 
 
 def actions(state: NodeSetState) -> list[UpdateNode]:

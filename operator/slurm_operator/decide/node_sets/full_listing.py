@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from slurm_operator.decide.node_sets import k8s_nodes, reboot, records, remediate, scale, update
 from slurm_operator.decide.nodes.workers import NodeSetState
-from slurm_operator.state import FullListing, Jobs, Named, Nodes, TooDeep, Unknown
+from slurm_operator.state.slurm import FullListing, Jobs, Named, Nodes, TooDeep, Unknown
 
 
 def is_needed(state: NodeSetState, *, records_due: bool = True) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime
 
 from contract import reasons
+from contract.conditions import Reason
 from slurm_operator import drains
 from slurm_operator.actions import Action, Comment, Drain, SetEvictable
 from slurm_operator.decide.node_sets import undrain
@@ -20,8 +21,7 @@ from slurm_operator.decide.nodes.k8s_case import Case, case_of, fence_command
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, under_way
-from slurm_operator.reasons import Reason
-from slurm_operator.state import Pod
+from slurm_operator.state.kubernetes import Pod
 
 _KNOWN = (Case.WELL, Case.CORDONED, Case.TAINTED, Case.FAILED)
 _LEAVING = (Case.CORDONED, Case.TAINTED, Case.AWAY, Case.GONE, Case.FAILED)

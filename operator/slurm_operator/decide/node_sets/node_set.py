@@ -18,7 +18,8 @@ from slurm_operator.decide.node_sets import (
     window,
 )
 from slurm_operator.decide.nodes.workers import NodeSetState
-from slurm_operator.state import NodeSet, Unknown
+from slurm_operator.state.resources import NodeSet
+from slurm_operator.state.slurm import Unknown
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from slurm_operator import actions, drains
 from slurm_operator.decide.node_sets import window
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.drains import Owner
-from slurm_operator.state import Reservation, SlurmNode
+from slurm_operator.state.slurm import Reservation, SlurmNode
 
 
 def hold(decided: actions.NodeAction, now: SlurmNode) -> bool:

@@ -9,12 +9,12 @@ stays. After ResumeTimeout Slurm gives up: the node is DOWN until its slurmd reg
 
 from __future__ import annotations
 
+from contract.conditions import Reason
 from slurm_operator.actions import DeletePod, Purpose
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.findings import Finding, shown, under_way
-from slurm_operator.reasons import Reason
-from slurm_operator.state import SlurmNode
+from slurm_operator.state.slurm import SlurmNode
 
 
 def needs_full_listing(state: NodeSetState) -> bool:

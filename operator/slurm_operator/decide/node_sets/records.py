@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+from contract.conditions import Reason
 from slurm_operator import drains
 from slurm_operator.actions import Action, DeleteRecord, Drain
 from slurm_operator.decide.node_sets import window
@@ -18,8 +19,7 @@ from slurm_operator.decide.nodes import slurm_nodes, waits
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, shown, under_way
-from slurm_operator.reasons import Reason
-from slurm_operator.state import EVERY_NODE, Facts, Named, Reservation, SlurmJob, SlurmNode, Unknown
+from slurm_operator.state.slurm import EVERY_NODE, Facts, Named, Reservation, SlurmJob, SlurmNode, Unknown
 
 _FILLED_IN = ("Sockets", "CoresPerSocket", "ThreadsPerCore")
 
@@ -102,7 +102,7 @@ def actions(state: NodeSetState) -> list[Action]:
 
 
 def findings(state: NodeSetState) -> list[Finding]:
-    """Nodes that Slurm knows with another size than their set has."""
+    """Return a finding about the nodes whose record in Slurm has another size than their template; else none."""
     there = [worker.name for worker in state.members() if is_misread(state, worker.node)]
     if not there:
         return []

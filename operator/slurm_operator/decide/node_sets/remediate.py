@@ -20,6 +20,7 @@ import enum
 from collections.abc import Sequence
 
 from contract import names
+from contract.conditions import Reason
 from slurm_operator import drains
 from slurm_operator.actions import DeletePod, Drain, Purpose
 from slurm_operator.decide.nodes import slurm_nodes, waits
@@ -27,8 +28,8 @@ from slurm_operator.decide.nodes.k8s_case import Case, case_of
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, under_way
-from slurm_operator.reasons import Reason
-from slurm_operator.state import Restart, SlurmNode
+from slurm_operator.state.resources import Restart
+from slurm_operator.state.slurm import SlurmNode
 
 _HOUR = datetime.timedelta(hours=1)
 REMEMBERED = datetime.timedelta(days=1)
@@ -63,7 +64,7 @@ def approval(worker: Worker) -> str:
 
 
 def needs_full_listing(state: NodeSetState) -> bool:
-    """Return True if full listings could lead to the repair of an unfit node."""
+    """Return True if a repair that was decided waits only for a full listing to show its node without jobs."""
     there = [worker.node for worker in state.workers.values() if worker.repair and worker.node]
     return any(drains.is_held_for_repair(node) and slurm_nodes.may_restart(node) for node in there)
 

@@ -15,7 +15,7 @@ from slurm_operator.actions import Action, Drain, DrainDown, RequeueJobs, SetRep
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.drains import Owner
-from slurm_operator.state import Unknown
+from slurm_operator.state.slurm import Unknown
 
 
 def needs_full_listing(state: NodeSetState) -> bool:

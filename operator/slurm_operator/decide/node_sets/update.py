@@ -17,6 +17,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from contract import reasons
+from contract.conditions import Reason
 from slurm_operator import drains
 from slurm_operator.actions import Action, DeletePod, Drain, Purpose, RequeueJobs
 from slurm_operator.decide.node_sets import records, window
@@ -24,7 +25,6 @@ from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, Severity, shown, under_way
-from slurm_operator.reasons import Reason
 
 
 def outdated(state: NodeSetState) -> list[Worker]:
@@ -123,7 +123,10 @@ def taken(state: NodeSetState) -> frozenset[str]:
 
 
 def begun(state: NodeSetState, actions: Iterable[Action]) -> frozenset[str]:
-    """Return nodes that an update takes by those actions; one whose pod is not scheduled was out of service before."""
+    """Return the nodes that these actions take out of service for an update.
+
+    A node whose pod is not scheduled does not count: it was out of service before.
+    """
     drained = {action.node for action in actions if isinstance(action, Drain) and action.reason == reasons.UPDATE}
     return frozenset(name for name in drained if _is_scheduled(state.workers[name]))
 

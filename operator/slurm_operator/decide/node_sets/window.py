@@ -13,11 +13,12 @@ import datetime
 from collections.abc import Iterable
 
 from contract import names, policies
+from contract.conditions import Reason
 from slurm_operator.actions import Action, ChangeReservation, EndReservation, Reserve
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Finding
-from slurm_operator.reasons import Reason
-from slurm_operator.state import Reservation, UpdatePolicy, Window
+from slurm_operator.state.resources import UpdatePolicy, Window
+from slurm_operator.state.slurm import Reservation
 
 _WEEK = datetime.timedelta(seconds=policies.WEEK_SECONDS)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 from slurm_operator.decide.nodes.workers import Worker
-from slurm_operator.state import Pod, Taint
+from slurm_operator.state.kubernetes import Pod, Taint
 
 _LIFECYCLE = "node.kubernetes.io/"
 """Prefix of Kubernetes' own taints. All but one (FENCED) repeat what the node's fields tell."""

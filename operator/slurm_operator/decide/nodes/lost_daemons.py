@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from contract.conditions import Reason
 from slurm_operator.decide.nodes.k8s_case import FENCED, fence_command
 from slurm_operator.decide.nodes.workers import K8S_NODE_PATIENCE
 from slurm_operator.findings import Finding, Severity
-from slurm_operator.reasons import Reason
-from slurm_operator.state import K8sNode, K8sNodes, Pod
+from slurm_operator.state.kubernetes import K8sNode, K8sNodes, Pod
 
 _DAEMONS = {
     "controller": "slurmctld",

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable
 
 from contract import reasons
-from slurm_operator.state import K8sNode, NodeCondition
+from slurm_operator.state.kubernetes import K8sNode
+from slurm_operator.state.resources import NodeCondition
 
 _A_WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _A_TYPE = re.compile("[= ]")

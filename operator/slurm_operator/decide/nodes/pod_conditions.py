@@ -12,7 +12,8 @@ from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import is_record_of
 from slurm_operator.drains import Owner
 from slurm_operator.findings import UNKNOWN_AUTHOR
-from slurm_operator.state import Nodes, Pod, PodCondition, SlurmNode
+from slurm_operator.state.kubernetes import Pod, PodCondition
+from slurm_operator.state.slurm import Nodes, SlurmNode
 
 TYPE = names.POD_CONDITION
 HEALTH = names.POD_HEALTH

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from slurm_operator import drains
 from slurm_operator.drains import Owner
-from slurm_operator.state import EVERY_NODE, Nodes, SlurmJob, SlurmNode
+from slurm_operator.state.slurm import EVERY_NODE, Nodes, SlurmJob, SlurmNode
 
 _IDLE_STATES = frozenset({"IDLE", "DOWN", "DRAIN", "FAIL", "DYNAMIC_NORM", "CLOUD", "NOT_RESPONDING", "INVALID_REG"})
 """Everything that a node without work may show. Another flag (COMPLETING, RESERVED, PLANNED …) means: not yet."""

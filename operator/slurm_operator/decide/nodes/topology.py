@@ -17,7 +17,8 @@ from typing import Any
 import yaml
 
 from contract import names
-from slurm_operator.state import K8sNode, Place
+from slurm_operator.state.kubernetes import K8sNode
+from slurm_operator.state.resources import Place
 
 Entries = Mapping[str, Mapping[str, Any]]
 """Name of a topology → its entry in topology.yaml."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.findings import shown
-from slurm_operator.state import SlurmJob, Unknown
+from slurm_operator.state.slurm import SlurmJob, Unknown
 
 
 def jobs_on(nodes: Iterable[str], jobs: Iterable[SlurmJob] | Unknown) -> str:

@@ -13,22 +13,9 @@ from slurm_operator.decide.nodes import node_conditions, slurm_nodes
 from slurm_operator.decide.nodes.node_conditions import Verdicts
 from slurm_operator.decide.nodes.topology import Topologies
 from slurm_operator.drains import Owner
-from slurm_operator.state import (
-    NOT_ASKED,
-    Facts,
-    FullListing,
-    K8sNode,
-    K8sNodes,
-    Nodes,
-    NodeSet,
-    Pod,
-    Reservation,
-    Restart,
-    SlurmJob,
-    SlurmNode,
-    Unknown,
-    Workload,
-)
+from slurm_operator.state.kubernetes import K8sNode, K8sNodes, Pod, Workload
+from slurm_operator.state.resources import NodeSet, Restart
+from slurm_operator.state.slurm import NOT_ASKED, Facts, FullListing, Nodes, Reservation, SlurmJob, SlurmNode, Unknown
 
 K8S_NODE_PATIENCE = datetime.timedelta(minutes=1)
 """Time in which the operator's watch may not know a new Kubernetes node on which a pod was scheduled."""
@@ -86,7 +73,7 @@ class Worker:
 
     @property
     def is_evictable(self) -> bool:
-        """True if its pod may be evicted."""
+        """True if its pod has the label with which Kubernetes' eviction API may evict it (SetEvictable)."""
         return self.pod is not None and self.pod.evictable
 
     @property
@@ -126,7 +113,7 @@ class Worker:
 
     @property
     def records(self) -> list[SlurmNode]:
-        """Its records of all listings."""
+        """Slurm's records of it: from the pass's listing and from the full listing, as far as it stands there."""
         return [node for node in (self.node, self.full) if node]
 
     @property
@@ -243,7 +230,7 @@ def is_record_of(node: SlurmNode, pod: Pod) -> bool:
 
 
 def _join(state: NodeSetState) -> list[Worker]:
-    """The nodes of a set, the lowest first."""
+    """Return a Worker for each node of the set: its pod, its record in Slurm and its Kubernetes node, lowest first."""
     nodes = {} if isinstance(state.nodes, Unknown) else state.nodes
     full_listing = state.full_listing
     busy = slurm_nodes.busy_nodes(full_listing.jobs) if full_listing else frozenset()

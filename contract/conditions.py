@@ -1,12 +1,32 @@
-"""Every reason that a condition, an Event or a metric of this operator may have."""
+"""Conditions that the operator writes on its custom resources. Other programs wait for them, or show them."""
 
-import enum
+from enum import StrEnum
+from typing import Final
 
-from contract import reasons as contract
+
+class ConditionType(StrEnum):
+    """The type of a condition of a SlurmCluster or NodeSet; docs/operator.md says what each means."""
+
+    AVAILABLE = "Available"
+    PROGRESSING = "Progressing"
+    DEGRADED = "Degraded"
+    DRAINED_BY_PEOPLE = "DrainedByPeople"
+
+    # Of a SlurmCluster alone.
+    HEALING = "Healing"
+    NODES_WATCHED = "NodesWatched"
+
+    # Of a NodeSet alone.
+    SCALED_OUTSIDE_PULUMI = "ScaledOutsidePulumi"
+
+    # For tools that read kstatus.
+    READY = "Ready"
+    RECONCILING = "Reconciling"
+    STALLED = "Stalled"
 
 
-class Reason(enum.StrEnum):
-    """A reason as programs read it; the message explains it to people."""
+class Reason(StrEnum):
+    """A reason of a condition, an Event or a metric, as programs read it; the message explains it to people."""
 
     # Of a node set.
     CLUSTER_MISSING = "ClusterMissing"
@@ -28,9 +48,9 @@ class Reason(enum.StrEnum):
     # Of its updates.
     UPDATING = "Updating"
     UPDATE_HELD = "UpdateHeld"
-    UPDATE_PAUSED = contract.UPDATE_PAUSED
-    UPDATE_WAITS_FOR_JOBS = contract.UPDATE_WAITS_FOR_JOBS
-    UPDATE_WAITS_FOR_WINDOW = contract.UPDATE_WAITS_FOR_WINDOW
+    UPDATE_PAUSED = "UpdatePaused"
+    UPDATE_WAITS_FOR_JOBS = "UpdateWaitsForJobs"
+    UPDATE_WAITS_FOR_WINDOW = "UpdateWaitsForWindow"
     UPDATE_WINDOW_PAST = "UpdateWindowPast"
     UPDATE_PASSES_BY = "UpdatePassesBy"
     RESERVATION_OF_ANOTHER = "ReservationOfAnother"
@@ -84,7 +104,8 @@ class Reason(enum.StrEnum):
     # Of the configuration.
     CONFIG_DRY_RUN_PENDING = "ConfigDryRunPending"
     CONFIGURATION_HELD = "ConfigurationHeld"
-    CONFIGURATION_REFUSED = contract.CONFIGURATION_REFUSED
+    CONFIGURATION_REFUSED = "ConfigurationRefused"
+    """slurmctld would not start with the desired files. Waiting does not help."""
     PARTITIONS_CLOSING = "PartitionsClosing"
     NODES_OUTDATED = "NodesOutdated"
     RECONFIGURING = "Reconfiguring"
@@ -94,9 +115,10 @@ class Reason(enum.StrEnum):
     CLAIM_DELETED = "ClaimDeleted"
     HELD = "Held"
     HEALING_FOUGHT = "HealingFought"
-    LEDGER_MISSING = contract.LEDGER_MISSING
+    LEDGER_MISSING = "LedgerMissing"
     PAYLOAD_MISSING = "PayloadMissing"
-    UPDATE_FAILED = contract.UPDATE_FAILED
+    UPDATE_FAILED = "UpdateFailed"
+    """A `pulumi up` ended before it had declared everything."""
     UPDATE_IN_PROGRESS = "UpdateInProgress"
 
     # Of changes.
@@ -125,7 +147,7 @@ class Reason(enum.StrEnum):
     STEADY = "Steady"
 
 
-NO_USE_TO_WAIT = frozenset(
+NO_USE_TO_WAIT: Final = frozenset(
     {Reason.ANOTHER_CLUSTER_IN_NAMESPACE, Reason.CONFIGURATION_REFUSED, Reason.STATEFUL_SET_SHARED}
 )
 """Reasons that end only when a person declares something else."""

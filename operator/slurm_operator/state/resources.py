@@ -1,0 +1,140 @@
+"""The custom resources: SlurmCluster, and NodeSet with its policies."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Mapping
+
+from contract import policies
+from contract.policies import ReactionPolicy
+from slurm_operator.accounts import Declared, Ledger
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeCondition:
+    """A condition of Kubernetes nodes that counts as a check.
+
+    `fails_when` is the status that drains. `unknown_drains`: so does a status that nobody knows.
+    """
+
+    type: str
+    fails_when: bool = True
+    unknown_drains: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Window:
+    """An update window: from `first` on for `duration`, and again each week if it is weekly."""
+
+    first: datetime.datetime
+    duration: datetime.timedelta
+    weekly: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class UpdatePolicy:
+    """A policy for updates to a changed template; `deadline_seconds` counts from a node's drain, None waits for ever.
+
+    `percent` of the wanted nodes may be out of service for it in place of a number. `window` is None if they may at any
+    time.
+    """
+
+    max_unavailable: int = policies.MAX_UNAVAILABLE
+    deadline_seconds: int | None = None
+    paused: bool = False
+    percent: int | None = None
+    window: Window | None = None
+
+    def room(self, wanted: int) -> int:
+        """Return how many of `wanted` nodes may be out of service at once, rounded up as maxUnavailable is."""
+        return self.max_unavailable if self.percent is None else max(1, -(-wanted * self.percent // 100))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RemovalPolicy:
+    """Seconds that nodes to remove wait for their jobs after a drain, None for ever; `force`: deletion asks nobody."""
+
+    deadline_seconds: int | None = None
+    force: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Restart:
+    """A restart of an unfit node, decided at that time; `replace`: its pod is to leave its Kubernetes node."""
+
+    node: str
+    at: datetime.datetime
+    replace: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Place:
+    """Where nodes of a set are in a topology: in a unit, or as values of labels of their Kubernetes nodes say."""
+
+    name: str
+    unit: str = ""
+    labels: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeSet:
+    """A NodeSet resource; `replicas` is None when nobody has said how many.
+
+    `finalizer_url` is the slurmrestd that was noted with our finalizer; None without one. `declared` is the program's
+    number, None if it leaves that to others; `scaled_by` are those others who wrote the number that counts.
+    `updating` are nodes that an update had taken and that did not work since, as its status remembers. `features` are
+    those of its nodes beside its name, None if administrators give them. Labels of Kubernetes nodes give others.
+    `conditions` of Kubernetes nodes count as checks of its nodes. `topology` is None if administrators place them.
+    """
+
+    name: str
+    cluster: str
+    stateful_set: str
+    replicas: int | None
+    finalizer_url: str | None = None
+    deleting: bool = False
+    forced: bool = False
+    removal: RemovalPolicy = dataclasses.field(default_factory=RemovalPolicy)
+    update: UpdatePolicy = dataclasses.field(default_factory=UpdatePolicy)
+    reactions: ReactionPolicy = dataclasses.field(default_factory=ReactionPolicy)
+    restarts: tuple[Restart, ...] = ()
+    updating: frozenset[str] = frozenset()
+    approved: frozenset[str] = frozenset()
+    declared: int | None = None
+    scaled_by: tuple[str, ...] = ()
+    features: tuple[str, ...] | None = None
+    feature_labels: tuple[str, ...] = ()
+    conditions: tuple[NodeCondition, ...] = ()
+    topology: tuple[Place, ...] | None = None
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """Keys of labels of Kubernetes nodes that its nodes' records depend on."""
+        return frozenset([*self.feature_labels, *(key for place in self.topology or () for key in place.labels)])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Cluster:
+    """The SlurmCluster resource.
+
+    `closed` are partitions that the operator closed to empty them, from its status. `administrators` and `appointed`,
+    also from its status, are name → AdminLevel. `accounts` is None if it declares none; `ledger` is what its status
+    says of them.
+    """
+
+    name: str
+    revision: str
+    rest_url: str
+    desired_config: str
+    active_config: str
+    controller: str
+    rest: str
+    login: str
+    accounting: str = ""
+    dry_run_url: str = ""
+    closed: frozenset[str] = frozenset()
+    administrators: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    appointed: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    accounts: Declared | None = None
+    ledger: Ledger = dataclasses.field(default_factory=Ledger)
