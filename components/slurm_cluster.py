@@ -25,6 +25,7 @@ from components.slurm import (
     controller,
     database,
     login,
+    long_checks,
     node_set,
     rest_api,
 )
@@ -266,6 +267,8 @@ def cluster_resource(config: Config) -> dict[str, Any]:
         spec["accounts"] = section
     if levels := {user.name: user.admin_level.value for user in config.login.users if user.admin_level}:
         spec["administrators"] = levels
+    if checks := long_checks.declared_checks(config):
+        spec["longChecks"] = checks
     return declared(config, names.API_VERSION, "SlurmCluster", config.cluster.name, "cluster", {"spec": spec})
 
 
