@@ -14,6 +14,7 @@ import hypothesis
 import jsonschema
 import pytest
 from hypothesis import strategies as st
+from slurm_operator import drains
 from slurm_operator.actions import Drain
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 from slurm_operator.decide.cluster import check_ledger, long_checks
@@ -220,6 +221,20 @@ def test_a_job_has_a_whole_node_the_lowest_priority_and_no_rights() -> None:
     assert (asked["user_id"], asked["group_id"]) == ("65534", "65534")
     assert (asked["required_nodes"], asked["shared"], asked["hold"]) == (["cpu-0"], ["none"], True)
     assert (asked["requeue"], asked["nice"]) == (False, 2_147_483_645)
+
+
+def test_only_a_person_lifts_a_long_checks_drain_and_nothing_replaces_it() -> None:
+    drained = node("cpu-1", "IDLE DRAIN", FAILED)
+    assert drains.owner(drained) is drains.Owner.LONG_CHECK
+    assert (drains.is_liftable(drained), drains.is_anothers(drained), drains.is_by_person(drained)) == (
+        False,
+        True,
+        False,
+    )
+    others = (reasons.UPDATE, reasons.SCALE_IN, reasons.NEW, f"{reasons.NODE}m-1 is cordoned", f"{reasons.REPAIR}x")
+    assert not [reason for reason in others if drains.may_be_drained(drained, reason)]
+    # A node may write such words as well, and lifts its own drains.
+    assert drains.owner(dataclasses.replace(drained, reason_user="root")) is drains.Owner.UNFIT
 
 
 class Played:

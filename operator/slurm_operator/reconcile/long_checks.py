@@ -23,7 +23,7 @@ from slurm_operator.reconcile.pass_context import PassContext
 from slurm_operator.state.resources import LongCheck
 from slurm_operator.state.slurm import Nodes, SeenCheckJob
 
-EVERY_SECONDS = 10.0
+EVERY_SECONDS = 5.0
 """Between looks at jobs. slurmctld keeps ended ones for MinJobAge, 300 s unless slurm.options sets another."""
 REFUSED_SECONDS = 60.0
 """Until the next submission after a refused one."""
