@@ -12,7 +12,7 @@ from components.config.addons.mode import AddonMode
 from components.config.login import ServiceType
 from components.config.nodes.node_sets import NodeSet as NodeSetConfig
 from components.config.values.quantities import duration_seconds
-from components.control import credentials, network_policies, operator, ownership
+from components.control import credentials, long_checks, network_policies, operator, ownership
 from components.control.ledger import LedgerSecrets
 from components.jail import jail_population, jail_storage
 from components.kubernetes.component import Component, Part, custom_resource
@@ -25,7 +25,6 @@ from components.slurm import (
     controller,
     database,
     login,
-    long_checks,
     node_set,
     rest_api,
 )

@@ -10,15 +10,15 @@ from typing import Any
 
 import jwt
 import pytest
-from slurm_operator.decide.cluster import long_checks
-from slurm_operator.decide.cluster.check_ledger import CheckJob, Verdict
-from slurm_operator.decide.cluster.long_checks import Submission
+from slurm_operator.decide.cluster.checks import long_checks
+from slurm_operator.decide.cluster.checks.ledger import CheckJob, Verdict
+from slurm_operator.decide.cluster.checks.long_checks import Submission
 from slurm_operator.reconcile.long_checks import job
 from slurm_operator.state.resources import LongCheck
 from slurm_operator.state.slurm import SeenCheckJob
 
 from components.config.nodes.long_checks import LongCheck as Configured
-from components.slurm import long_checks as scripts
+from components.control import long_checks as scripts
 from contract import names
 from tests.image.small_cluster import WORKER, SmallCluster
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from slurm_operator.clients import slurmrestd
 from slurm_operator.clients.slurm_error import SlurmError
-from slurm_operator.decide.cluster import long_checks
-from slurm_operator.decide.cluster.check_ledger import CheckJob, Verdict
-from slurm_operator.decide.cluster.long_checks import Submission
+from slurm_operator.decide.cluster.checks import long_checks
+from slurm_operator.decide.cluster.checks.ledger import CheckJob, Verdict
+from slurm_operator.decide.cluster.checks.long_checks import Submission
 from slurm_operator.reconcile.long_checks import job
 from slurm_operator.state.resources import LongCheck
 from slurm_operator.state.slurm import SeenCheckJob

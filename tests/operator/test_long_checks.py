@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from slurm_operator import drains
 from slurm_operator.actions import Drain
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
-from slurm_operator.decide.cluster import check_ledger, long_checks
-from slurm_operator.decide.cluster.check_ledger import CheckJob, Counted, Latest, Ledger, Verdict
+from slurm_operator.decide.cluster.checks import ledger as check_ledger
+from slurm_operator.decide.cluster.checks import long_checks
+from slurm_operator.decide.cluster.checks.ledger import CheckJob, Counted, Latest, Ledger, Verdict
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Finding
 from slurm_operator.reconcile.long_checks import LongChecks, job

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from components.config.nodes.long_checks import LongCheck
-from components.slurm import long_checks
+from components.control import long_checks
 
 NCCL = """cat <<'END'
 # Out of bounds values : 0 OK

@@ -13,9 +13,10 @@ from slurm_operator.clients.kubernetes import Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurm_error import SlurmError
 from slurm_operator.clients.slurmrestd import SlurmRest
-from slurm_operator.decide.cluster import check_ledger, long_checks
-from slurm_operator.decide.cluster.check_ledger import Change, CheckJob, Counted, Ledger, Submitted
-from slurm_operator.decide.cluster.long_checks import Submission
+from slurm_operator.decide.cluster.checks import ledger as check_ledger
+from slurm_operator.decide.cluster.checks import long_checks
+from slurm_operator.decide.cluster.checks.ledger import Change, CheckJob, Counted, Ledger, Submitted
+from slurm_operator.decide.cluster.checks.long_checks import Submission
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.execute import Executor
 from slurm_operator.findings import Finding

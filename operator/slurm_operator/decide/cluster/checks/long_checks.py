@@ -16,7 +16,7 @@ from contract import names, reasons
 from contract.conditions import Reason
 from slurm_operator import drains
 from slurm_operator.actions import Drain
-from slurm_operator.decide.cluster.check_ledger import Change, CheckJob, Counted, Failed, Ledger, Verdict
+from slurm_operator.decide.cluster.checks.ledger import Change, CheckJob, Counted, Failed, Ledger, Verdict
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
@@ -37,7 +37,7 @@ _COULD_NOT_LOOK = frozenset({3, 126, 127})
 """Exit statuses: the check says so, or /bin/sh can't start its program."""
 _PERCENTAGE_FROM = 10
 _PERCENTAGE_TO = 109
-"""Exit statuses of builtins that compare: 10 and the percentage of the threshold (components/slurm/long_checks.py)."""
+"""Exit statuses of builtins that compare: 10 and the percentage of the threshold (components/control/long_checks.py)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
