@@ -29,17 +29,17 @@ class Builtin(StrEnum):
 
     @property
     def measures(self) -> bool:
-        """Whether it compares a bandwidth with a threshold."""
+        """Return whether it compares a bandwidth with a threshold."""
         return self in (Builtin.MEMORY_BANDWIDTH, Builtin.ALL_REDUCE)
 
     @property
     def needs_gpus(self) -> bool:
-        """Whether it tests GPUs."""
+        """Return whether it tests GPUs."""
         return self is not Builtin.MEMORY_BANDWIDTH
 
 
 class Reaction(StrEnum):
-    """What follows when a node fails."""
+    """Reaction to a node that fails."""
 
     DRAIN = "drain"
     NOTE = "note"

@@ -135,7 +135,7 @@ class Job(msgspec.Struct):
 
 
 class Ended(msgspec.Struct):
-    """How a job's program ended."""
+    """The end of a job's program."""
 
     return_code: Number | None = None
 

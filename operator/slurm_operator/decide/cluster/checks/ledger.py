@@ -1,7 +1,7 @@
 """The ledger of long checks: their jobs without a verdict, and the latest verdict of each node.
 
 It stands in SlurmCluster.status.longChecks. Between two writes the operator remembers changes alone. A change of a job
-that the status has no more is dropped, so a job counts once, whoever counted it and however often it was seen.
+that the status has no more is dropped. So a job counts once, whoever counted it, and however often it was seen.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class Verdict(enum.StrEnum):
-    """What a job of a long check says of its node; NONE is no verdict, as of a job that somebody cancelled."""
+    """The verdict of a job about its node; NONE is no verdict, as of a job that somebody cancelled."""
 
     PASS = "PASS"  # noqa: S105 - a verdict
     FAIL = "FAIL"

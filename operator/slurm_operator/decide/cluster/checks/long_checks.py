@@ -1,7 +1,7 @@
 """Decides which nodes long checks test next, and what follows from their jobs.
 
 A job is submitted on hold, and released when the ledger in the status has it: no job runs that could be forgotten. A
-job counts by its id in the ledger; its name, its user and its node must fit, too, since slurmctld may have lost its
+job counts by its id in the ledger; its name, its user and its node must fit, too: slurmctld may have lost its
 state and given the id away again.
 """
 
@@ -37,7 +37,7 @@ _COULD_NOT_LOOK = frozenset({3, 126, 127})
 """Exit statuses: the check says so, or /bin/sh can't start its program."""
 _PERCENTAGE_FROM = 10
 _PERCENTAGE_TO = 109
-"""Exit statuses of builtins that compare: 10 and the percentage of the threshold (components/control/long_checks.py)."""
+"""Exit statuses of builtins: 10 and the percentage of the threshold (components/control/long_checks.py)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Submission:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision:
-    """What a pass does about long checks.
+    """The decision of a pass about long checks.
 
     Attributes:
         changes: of the ledger.
