@@ -69,6 +69,10 @@ class Reason(StrEnum):
     WOULD_REPLACE = "WouldReplace"
     WOULD_RESTART = "WouldRestart"
 
+    # Of long checks.
+    LONG_CHECK_FAILED = "LongCheckFailed"
+    LONG_CHECK_UNKNOWN = "LongCheckUnknown"
+
     # Of its deletion.
     DELETION_HELD = "DeletionHeld"
     DRAINING = "Draining"

@@ -59,6 +59,8 @@ POD_HEALTH: Final = f"{API_GROUP}/Healthy"
 """Type of the condition that says the verdict of the node's own checks."""
 RESERVATION_PREFIX: Final = f"{PROJECT}-update-"
 """The beginning of a reservation's name for the updates of a node set, whose name follows."""
+LONG_CHECK_PREFIX: Final = f"{PROJECT}-check-"
+"""The beginning of the name of a long check's job; the check's name follows."""
 RESERVATION_FLAGS: Final = ("MAINT", "IGNORE_JOBS")
 
 # Keys inside the objects above.
@@ -142,6 +144,8 @@ SLURMREST_UID: Final = 64031
 DATABASE_UID: Final = 64032
 DATABASE_OS_USER: Final = "mariadb"
 OPERATOR_UID: Final = 65532
+LONG_CHECK_USER_ID: Final = 65534
+"""User and group of long checks' jobs: nobody, who has no right in any root of the jail. No user can be this one."""
 FIRST_USER_ID: Final = 1000
 LAST_USER_ID: Final = 59999
 """Debian's range for users (adduser.conf)."""

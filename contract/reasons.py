@@ -81,6 +81,8 @@ JAIL: Final = f"{PREFIX}jail"
 """A node's reason to drain itself while jail probes fail."""
 HEALTH: Final = f"{PREFIX}health"
 """Start of the reason of a drain for a failed check: then come a space, the check's name, a colon and the finding."""
+LONG_CHECK: Final = f"{HEALTH} long "
+"""Start of the operator's reason of a drain for a failed long check: then come the check's name and the finding."""
 UNFIT: Final = (JAIL, f"{HEALTH} ")
 """Reasons for which a node drains itself. It lifts such drains itself."""
 HARDWARE: Final = tuple(

@@ -24,6 +24,8 @@ class Owner(enum.Enum):
     REPAIR = reasons.REPAIR
     NEW = reasons.NEW
     """The node's slurmd, as it registers."""
+    LONG_CHECK = reasons.LONG_CHECK
+    """The operator, for a long check. Only a person lifts it, since the node's own checks can't see the fault."""
     UNFIT = reasons.UNFIT
     """The node itself, which may also lift it at any moment."""
     SLURM = "refused"
@@ -60,6 +62,8 @@ def owner(node: SlurmNode) -> Owner | None:
             return _EXACT[reason]
         if reason.startswith((reasons.NODE, reasons.REPAIR)):
             return Owner.K8S_NODE if reason.startswith(reasons.NODE) else Owner.REPAIR
+        if reason.startswith(reasons.LONG_CHECK):
+            return Owner.LONG_CHECK
         if "INVALID_REG" in node.states and not reason.startswith(reasons.PREFIX):
             return Owner.SLURM
     if user in _NODES_OWN and reason == reasons.NEW:
@@ -88,9 +92,9 @@ def is_operators(node: SlurmNode) -> bool:
 
 
 def is_anothers(node: SlurmNode) -> bool:
-    """Return True if somebody else took the node out of service, by a drain, FAIL, or DOWN: only he takes that back."""
+    """Return True if only a person may bring the node back: he drained it, set FAIL or DOWN, or a long check failed."""
     if is_drained(node):
-        return owner(node) is Owner.FOREIGN
+        return owner(node) in (Owner.FOREIGN, Owner.LONG_CHECK)
     by_us = node.reason.startswith(reasons.PREFIX) and node.reason_user in _NODES_OWN
     silent = node.reason in ("", reasons.NOT_RESPONDING) or by_us
     return "DOWN" in node.states and not silent

@@ -9,6 +9,9 @@ ACTIONS = prometheus.Counter("pulumi_slurm_actions_total", "Changes made", ["act
 ACTION_FAILURES = prometheus.Counter("pulumi_slurm_action_failures_total", "Changes that failed", ["action"])
 POD_CONDITIONS = prometheus.Counter("pulumi_slurm_pod_conditions_total", "Conditions written on pods")
 DRAINS = prometheus.Counter("pulumi_slurm_drains_total", "Nodes that the operator drained", ["reason"])
+LONG_CHECKS = prometheus.Counter(
+    "pulumi_slurm_long_checks_total", "Verdicts of long checks' jobs", ["check", "verdict"]
+)
 REPLICA_MOVES = prometheus.Counter("pulumi_slurm_replica_moves_total", "Nodes added or removed", ["direction"])
 REPAIRS_HELD = prometheus.Gauge(
     "pulumi_slurm_repairs_held", "Repairs of unfit nodes that are not done, and why", ["node_set", "reason"]

@@ -214,6 +214,11 @@ class SmallCluster:
         """Return what slurm.key holds: nobody in a jail may read it."""
         return (self._folder / "keys/slurm.key").read_bytes()
 
+    @property
+    def token_key(self) -> bytes:
+        """Return the key that signs tokens for slurmrestd."""
+        return (self._folder / "keys/jwt.key").read_bytes()
+
     def group(self, name: str) -> Path | None:
         """The cgroup of a pod, if pods have any."""
         return self._groups / name if self._groups else None

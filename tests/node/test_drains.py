@@ -52,6 +52,9 @@ def by_root(drained: bool, reason: str) -> NodeRecord:
         ({JAIL: None, GPUS: None, SPACE: "full"}, by_root(True, f"{GPUS}: 3 of 4"), Drain(f"{SPACE}: full")),
         ({JAIL: None, GPUS: "3 of 4"}, by_root(True, f"{GPUS}: 3 of 4"), None),
         (WELL, by_root(True, f"{GPUS}: 3 of 4"), Undrain()),
+        # The operator's, for a long check: the node's own checks can't see that fault.
+        (WELL, NodeRecord(True, "pulumi-slurm:health long all-reduce: job 7 TIMEOUT", "slurm"), None),
+        (BROKEN, NodeRecord(True, "pulumi-slurm:health long all-reduce: job 7 TIMEOUT", "slurm"), None),
         # A check of which nothing is known is no reason to drain, and none to lift a drain.
         ({JAIL: None}, by_root(False, ""), None),
         ({JAIL: None}, by_root(True, f"{GPUS}: 3 of 4"), None),

@@ -178,6 +178,20 @@ class FakeSlurm:
             self._changed()
             return number
 
+    def submit(self, asked: dict[str, Any]) -> int:
+        """A client submits a job for a node that it names."""
+        number = self.run_job("", asked["partition"], "PENDING", requeue=asked["requeue"])
+        mine = {"name": asked["name"], "user_id": int(asked["user_id"]), "hold": asked["hold"]}
+        self.jobs[number] |= {**mine, "required_nodes": ",".join(asked["required_nodes"])}
+        return number
+
+    def fail_job(self, number: int, status: int) -> None:
+        """A job runs, and its script ends with that exit status."""
+        with self.lock:
+            code = {"status": ["ERROR"], "return_code": {"set": True, "infinite": False, "number": status}}
+            self.jobs[number] |= {"job_state": ["FAILED"], "exit_code": code}
+            self._changed()
+
     def end_job(self, number: int) -> None:
         """A job ends by itself."""
         with self.lock:

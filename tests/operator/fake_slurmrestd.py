@@ -137,6 +137,11 @@ class _Handler(BaseHTTPRequestHandler):
         if (method, path) == ("GET", "/jobs/state/"):
             states = [{"job_id": str(job["job_id"]), "state": job["job_state"]} for job in slurm.jobs.values()]
             return 200, {"jobs": states, **fine}
+        if (method, path) == ("POST", "/job/submit"):
+            return 200, {"job_id": slurm.submit((body or {})["job"]), "step_id": "batch", **fine}
+        if method == "POST" and path.startswith("/job/"):
+            slurm.jobs[int(path.removeprefix("/job/"))]["hold"] = (body or {})["hold"]
+            return 200, {"results": [], **fine}
         if path.startswith("/job/"):
             job = slurm.jobs.get(int(path.removeprefix("/job/")))
             if job is None:

@@ -19,7 +19,50 @@ def resource(config: Config) -> Any:
     return slurm_cluster.node_set_resource(config, config.node_sets[0])["spec"]
 
 
+def long_checks(config: Config) -> Any:
+    """The long checks of the SlurmCluster."""
+    return slurm_cluster.cluster_resource(config)["spec"].get("longChecks", [])
+
+
+def thresholds(config: Config) -> list[str]:
+    """The thresholds in the scripts of long checks."""
+    return [line for check in long_checks(config) for line in check["script"].splitlines() if line.startswith("LEAST=")]
+
+
 EFFECTS: Final[list[Effect]] = [
+    (
+        "health.longChecks",
+        [
+            {
+                "name": "site",
+                "partition": "main",
+                "script": "/opt/site/check",
+                "every": "2h",
+                "timeLimit": "30m",
+                "sharePercent": 3,
+                "reaction": "note",
+            }
+        ],
+        long_checks,
+        [
+            {
+                "name": "site",
+                "partition": "main",
+                "nodeSets": ["cpu"],
+                "everySeconds": 7200,
+                "timeLimitMinutes": 30,
+                "sharePercent": 3,
+                "drains": False,
+                "script": "#!/bin/sh\nexec /opt/site/check\n",
+            }
+        ],
+    ),
+    (
+        "health.longChecks",
+        [{"name": "bandwidth", "partition": "main", "builtin": "memory-bandwidth", "least": 12}],
+        thresholds,
+        ["LEAST=12"],
+    ),
     ("nodeSets.0.features", ["avx512", "bigmem"], lambda c: resource(c).get("features"), ["avx512", "bigmem"]),
     ("nodeSets.0.resources.hugepages", {"2Mi": "64Mi"}, requests("StatefulSet", "cpu", "hugepages-2Mi"), "64Mi"),
     ("nodeSets.0.features", [], lambda c: resource(c).get("features"), []),
@@ -40,5 +83,9 @@ EFFECTS: Final[list[Effect]] = [
     ),
 ]
 
-PATHS: Final = {f"health.nodeConditions.{key}" for key in ("type", "failsWhen", "nodeSets")}
+_CHECK: Final = ("name", "partition", "builtin", "script", "least", "every", "timeLimit", "sharePercent", "reaction")
+PATHS: Final = {
+    *(f"health.nodeConditions.{key}" for key in ("type", "failsWhen", "nodeSets")),
+    *(f"health.longChecks.{key}" for key in _CHECK),
+}
 """Fields of the rows that one effect above sets together."""

@@ -13,6 +13,8 @@ SET = {"name": "gpu", "replicas": 1, "resources": {"cpu": 1, "memory": "1Gi"}}
 DIRECTORY = {"uri": "ldaps://ldap.example", "base": "dc=example,dc=org"}
 PARTITION = {"name": "main", "nodeSets": ["cpu"]}
 USER = {"name": "alice", "sshPublicKeys": [SSH_KEY]}
+CHECK = {"name": "a", "partition": "main", "builtin": "memory-bandwidth", "least": 1}
+NO_PROGRAM = {"name": "a", "partition": "main"}
 
 BAD: list[tuple[str, Any, str]] = [
     # Unknown keys at any depth.
@@ -576,6 +578,66 @@ BAD: list[tuple[str, Any, str]] = [
         "pulumi-slurm:health.nodeConditions[0].failsWhen: got 'perhaps'; want true or false",
     ),
     (
+        "health.longChecks",
+        [{**CHECK, "name": "A b"}],
+        "health.longChecks[0].name: got 'A b'; want at most 32 lower-case",
+    ),
+    ("health.longChecks", [CHECK, CHECK], "health.longChecks[1].name: got 'a'; want another name: longChecks[0] has"),
+    (
+        "health.longChecks",
+        [{**CHECK, "partition": "side"}],
+        "health.longChecks[0].partition: got 'side'; want the name of a partition; there are: main",
+    ),
+    (
+        "health.longChecks",
+        [{**CHECK, "builtin": "dance"}],
+        "longChecks[0].builtin: got 'dance'; want one of 'memory-ba",
+    ),
+    (
+        "health.longChecks",
+        [{**CHECK, "script": "/opt/a"}],
+        'longChecks[0]: got ["builtin", "script"]; want exactly one of builtin and script',
+    ),
+    ("health.longChecks", [{**NO_PROGRAM}], "longChecks[0]: got nothing; want exactly one of builtin and script"),
+    (
+        "health.longChecks",
+        [{**NO_PROGRAM, "script": "check.sh"}],
+        "longChecks[0].script: got 'check.sh'; want an absolute",
+    ),
+    (
+        "health.longChecks",
+        [{**NO_PROGRAM, "script": "/opt/a", "least": 3}],
+        "longChecks[0].least: got 3; want nothing: it is for the builtins memory-bandwidth and all-reduce",
+    ),
+    (
+        "health.longChecks",
+        [{**NO_PROGRAM, "builtin": "memory-bandwidth"}],
+        "longChecks[0].least: got nothing; want the GB/s that memory-bandwidth must reach",
+    ),
+    (
+        "health.longChecks",
+        [{**CHECK, "every": "0 3 * * *"}],
+        "longChecks[0].every: got '0 3 * * *'; want a duration such",
+    ),
+    ("health.longChecks", [{**CHECK, "every": "5m"}], "longChecks[0].every: got '5m'; want 10m or more"),
+    (
+        "health.longChecks",
+        [{**CHECK, "every": "1h", "timeLimit": "2h"}],
+        "longChecks[0].every: got '1h'; want more than timeLimit (2h)",
+    ),
+    (
+        "health.longChecks",
+        [{**CHECK, "timeLimit": "long"}],
+        "longChecks[0].timeLimit: got 'long'; want a duration such",
+    ),
+    ("health.longChecks", [{**CHECK, "timeLimit": "90s"}], "longChecks[0].timeLimit: got '90s'; want whole minutes"),
+    ("health.longChecks", [{**CHECK, "sharePercent": 0}], "longChecks[0].sharePercent: got 0; want 1 or more"),
+    (
+        "health.longChecks",
+        [{**NO_PROGRAM, "builtin": "dcgm-diag-2"}],
+        "longChecks[0].partition: got 'main'; want a partition whose nodes all have GPUs, as dcgm-diag-2 needs: cpu",
+    ),
+    (
         "health.nodeConditions",
         [{"type": "KernelDeadlock", "nodeSets": ["gpu"]}],
         "pulumi-slurm:health.nodeConditions[0].nodeSets[0]: got 'gpu'; want the name of a node set; there are: cpu",
@@ -843,3 +905,13 @@ def test_an_operator_that_sees_no_kubernetes_nodes_reads_no_conditions_of_theirs
         parse(raw)
     assert "pulumi-slurm:health.nodeConditions: got" in str(refused.value)
     assert "want nothing beside operator.watchNodes: false" in str(refused.value)
+
+
+def test_a_long_check_fits_the_limits_of_its_partition() -> None:
+    partition = {"name": "checks", "nodeSets": ["cpu"], "maxTime": "5", "minNodes": 2}
+    raw = changed("health.longChecks", [{**CHECK, "partition": "checks"}], changed("partitions", [partition]))
+    with pytest.raises(ConfigurationError) as refused:
+        parse(raw)
+    said = str(refused.value)
+    assert "health.longChecks[0].timeLimit: got '10m'; want at most maxTime of partition checks (5)" in said
+    assert "health.longChecks[0].partition: got 'checks'; want a partition that takes jobs of one node" in said

@@ -21,6 +21,7 @@ from components.config.pod_options import PodOptions
 from components.config.program import Config, OperatorMode
 from components.config.rule import Violation, named_twice
 from components.config.values.files import is_within, meets
+from components.config.values.quantities import duration_seconds, slurm_seconds
 from contract import names
 from contract.site_scripts import Kind
 
@@ -65,6 +66,31 @@ def _node_conditions(config: Config) -> Iterator[Violation]:
             if name not in sets:
                 want = f"the name of a node set; there are: {', '.join(sets) or 'none'}"
                 yield Violation("health", "nodeConditions", index, "nodeSets", position, want=want)
+
+
+def _long_checks(config: Config) -> Iterator[Violation]:
+    """A check's jobs must fit their partition, each on one node."""
+    if not config.health.long_checks:
+        return
+    partitions = {partition.name: partition for partition in config.effective_partitions}
+    without_gpus = {node_set.name for node_set in config.node_sets if getattr(node_set, "gpus", None) is None}
+    for index, check in enumerate(config.health.long_checks):
+        with suppress(NotParsedError):
+            partition = partitions.get(check.partition)
+            if partition is None:
+                want = f"the name of a partition; there are: {', '.join(partitions) or 'none'}"
+                yield Violation("health", "longChecks", index, "partition", want=want)
+                continue
+            if (partition.min_nodes or 0) > 1:
+                want = f"a partition that takes jobs of one node: minNodes of {check.partition} is more"
+                yield Violation("health", "longChecks", index, "partition", want=want)
+            bare = [name for name in partition.node_sets if name in without_gpus]
+            if check.builtin is not None and check.builtin.needs_gpus and bare:
+                want = f"a partition whose nodes all have GPUs, as {check.builtin} needs: {', '.join(bare)} has none"
+                yield Violation("health", "longChecks", index, "partition", want=want)
+            if duration_seconds(check.time_limit) > slurm_seconds(partition.max_time):
+                want = f"at most maxTime of partition {check.partition} ({partition.max_time})"
+                yield Violation("health", "longChecks", index, "timeLimit", want=want)
 
 
 def _administrators(config: Config) -> Iterator[Violation]:
@@ -281,6 +307,7 @@ ON_CONFIG: Final = (
     _partitions,
     _members,
     _node_conditions,
+    _long_checks,
     _administrators,
     _operator_image,
     _database,

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator
 
 from components.config.model import Model, setting
-from components.config.rule import Violation, rule
+from components.config.nodes.long_checks import LongCheck
+from components.config.rule import Violation, named_twice, rule
 from components.config.values.object_names import ConditionType, SetName
 from components.config.values.quantities import Duration, WholeNumber, duration_seconds
 from components.config.values.validation import wrong
@@ -112,6 +113,15 @@ class Health(Model):
         factory=list,
         max_length=32,
     )
+    long_checks: list[LongCheck] = setting(
+        "Jobs that test idle nodes, one node each. The operator submits them, and drains the nodes that fail.",
+        factory=list,
+        max_length=16,
+    )
+
+    @rule
+    def _long_checks(self) -> Iterator[Violation]:
+        yield from named_twice(self.long_checks, "longChecks")
 
     @rule
     def _node_conditions(self) -> Iterator[Violation]:

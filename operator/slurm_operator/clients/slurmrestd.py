@@ -26,7 +26,7 @@ from slurm_operator.clients import slurm_accounts
 from slurm_operator.clients import slurmrestd_answers as answers
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 from slurm_operator.decide.cluster.accounts import Change, Removal
-from slurm_operator.state.slurm import Reservation, Running, SlurmJob, SlurmNode
+from slurm_operator.state.slurm import Reservation, Running, SeenCheckJob, SlurmJob, SlurmNode
 
 DEADLINE_SECONDS = 5.0
 LISTING_SECONDS = 30.0
@@ -125,6 +125,29 @@ class SlurmRest:
                 return ()
             raise
         return [answers.job(item) for item in answers.listed("job", answer.jobs if answer else None)]
+
+    async def check_job(self, job_id: int) -> SeenCheckJob | None:
+        """Read a job of a long check; None if slurmctld has forgotten it."""
+        try:
+            answer = await self._read_as(answers.CheckJobs, "job", f"/job/{job_id}")
+        except SlurmError as error:
+            if error.reason is Trouble.REFUSED and _UNKNOWN_JOB in error.numbers:
+                return None
+            raise
+        jobs = answers.listed("job", answer.jobs if answer else None)
+        return answers.check_job(jobs[0]) if jobs else None
+
+    async def submit(self, job: Mapping[str, Any]) -> int:
+        """Submit a batch job and return its id."""
+        content = await self._call("submit", "POST", "/job/submit", {"job": dict(job)})
+        job_id = answers.decoded("submit", content, answers.Submitted).job_id if content else None
+        if not job_id:
+            raise SlurmError(Trouble.UNUSABLE, "submit: the answer does not say which job it is")
+        return job_id
+
+    async def release(self, job_id: int) -> None:
+        """Let a job begin that was submitted on hold."""
+        await self._call("release", "POST", f"/job/{job_id}", {"hold": False})
 
     async def partitions(self) -> frozenset[str]:
         """Return the names of the partitions that slurmctld has."""

@@ -18,7 +18,7 @@ from contract import reasons
 from slurm_operator.clients import hostlist
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 from slurm_operator.gres import canonical
-from slurm_operator.state.slurm import EVERY_NODE, Facts, SlurmJob, SlurmNode
+from slurm_operator.state.slurm import EVERY_NODE, Facts, SeenCheckJob, SlurmJob, SlurmNode
 from slurm_operator.state.slurm import Reservation as SlurmReservation
 
 _SLURMCTLD_AWAY = frozenset({*range(1800, 1806), 1900, *range(5003, 5006)})
@@ -132,6 +132,35 @@ class Job(msgspec.Struct):
     minimum_cpus_per_node: Number | None = None
     memory_per_cpu: Number | None = None
     memory_per_node: Number | None = None
+
+
+class Ended(msgspec.Struct):
+    """The end of a job's program."""
+
+    return_code: Number | None = None
+
+
+class CheckJob(msgspec.Struct):
+    """A job of a long check, as far as it matters."""
+
+    name: str
+    user_id: int
+    job_state: tuple[str, ...]
+    required_nodes: str = ""
+    exit_code: Ended | None = None
+    hold: bool = False
+
+
+class CheckJobs(Answer):
+    """An answer about a job of a long check."""
+
+    jobs: list[CheckJob] | None = None
+
+
+class Submitted(Answer):
+    """An answer to a submission."""
+
+    job_id: int | None = None
 
 
 class Jobs(Answer):
@@ -299,6 +328,13 @@ def job(item: Job) -> SlurmJob:
         cpus_per_node=cpus,
         memory_per_node=(_given(item.memory_per_cpu) or 0) * cpus if memory is None else memory,
     )
+
+
+def check_job(item: CheckJob) -> SeenCheckJob:
+    """A job of a long check as state."""
+    status = _given(item.exit_code.return_code) if item.exit_code else None
+    seen = states(item.name, item.job_state)
+    return SeenCheckJob(item.name, item.user_id, item.required_nodes, seen, status, held=item.hold)
 
 
 def reservation(item: Reservation) -> SlurmReservation:

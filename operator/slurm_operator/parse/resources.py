@@ -13,6 +13,7 @@ from slurm_operator import accounts
 from slurm_operator.decide.cluster import ownership
 from slurm_operator.state.resources import (
     Cluster,
+    LongCheck,
     NodeCondition,
     NodeSet,
     Place,
@@ -46,6 +47,20 @@ def parse_cluster(body: Mapping[str, Any]) -> Cluster:
         appointed=body.get("status", {}).get("administrators") or {},
         accounts=accounts.declared(spec),
         ledger=accounts.ledger(body.get("status", {})),
+        long_checks=tuple(_long_check(item) for item in spec.get("longChecks", ())),
+    )
+
+
+def _long_check(item: Mapping[str, Any]) -> LongCheck:
+    return LongCheck(
+        name=item["name"],
+        partition=item["partition"],
+        node_sets=tuple(item["nodeSets"]),
+        every_seconds=item["everySeconds"],
+        limit_minutes=item["timeLimitMinutes"],
+        share_percent=item["sharePercent"],
+        drains=item["drains"],
+        script=item["script"],
     )
 
 

@@ -29,7 +29,15 @@ from slurm_operator.decide.nodes import lost_daemons
 from slurm_operator.findings import Condition, Finding, Findings, Severity, lasting
 from slurm_operator.parse.k8s_nodes import K8sNodeParser
 from slurm_operator.parse.resources import parse_node_set
-from slurm_operator.reconcile import accounts, administrators, configuration, job_counts, node_sets, pod_conditions
+from slurm_operator.reconcile import (
+    accounts,
+    administrators,
+    configuration,
+    job_counts,
+    long_checks,
+    node_sets,
+    pod_conditions,
+)
 from slurm_operator.reconcile.drift import DriftReconciler
 from slurm_operator.reconcile.pass_budget import BROUGHT_AFTER_SECONDS, PassBudget
 from slurm_operator.reconcile.pass_context import PassContext
@@ -79,6 +87,7 @@ class Reconciler:
         self._administrators = administrators.Administrators(self._executor, lease)
         self._accounts = accounts.Accounts(self._executor, lease, clock)
         self._job_counts = job_counts.JobCounts(self._jobs, clock)
+        self._long_checks = long_checks.LongChecks(self._executor, lease, clock)
         self._informer = Informer(api, wake)
         self._k8s_watch = Watch("v1", "Node", read=K8sNodeParser())
         self._conflicts: dict[str, int] = {}
@@ -105,6 +114,7 @@ class Reconciler:
             metrics.forget_cluster()
         if not leads:
             self._accounts.forget()
+            self._long_checks.forget()
         self._lease.check()
         budget = PassBudget(self._clock)
         bodies = await observe.clusters(self._reads)
@@ -136,7 +146,8 @@ class Reconciler:
                 told, appointed = await self._administrators.bring(now)
         except TimeoutError:
             configured, closed = configuration.cut_short(seen)
-        findings = Findings([*configured, *failures, *told, *people, *self._pod_conditions.problems])
+        before = [*self._pod_conditions.problems, *self._long_checks.problems]
+        findings = Findings([*configured, *failures, *told, *people, *before])
         mark = "" if isinstance(now.running, Unknown) else config.mark(now.running.parameters)
         told_of = {"running": mark, "closed": sorted(closed)}
         in_database = {"administrators": dict(appointed) or None, "accounts": stored}
@@ -146,6 +157,7 @@ class Reconciler:
         await self._node_sets.count_pending(rest, served, budget)
         if not isinstance(served.nodes, Unknown):
             await self._job_counts.count(now, served.nodes)
+            await self._long_checks.act(now, {name: own.state for name, own in served.sets.items()}, served.nodes)
         self._failed += await self._node_sets.reservations.end_left_over(rest, body, seen.node_sets, budget)
         await self._finish_deletions(set_bodies, seen.cluster.name, budget)
         if not isinstance(served.nodes, Unknown):
@@ -273,6 +285,7 @@ class Reconciler:
             "configuration": {key: value for key, value in configuration.items() if value} or None,
             **in_database,
             "jobs": self._job_counts.told(body),
+            "longChecks": self._long_checks.told(body, seen.cluster.long_checks),
         }
         self._untold = await self._write_status(body, conditions, fields)
         told = {condition.type: condition.status for condition in conditions}

@@ -115,6 +115,20 @@ class NodeSet:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class LongCheck:
+    """A long check of the SlurmCluster; `drains`: a node that fails is drained, else it is only told of."""
+
+    name: str
+    partition: str
+    node_sets: tuple[str, ...]
+    every_seconds: int
+    limit_minutes: int
+    share_percent: int
+    drains: bool
+    script: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Cluster:
     """The SlurmCluster resource.
 
@@ -138,3 +152,4 @@ class Cluster:
     appointed: Mapping[str, str] = dataclasses.field(default_factory=dict)
     accounts: Declared | None = None
     ledger: Ledger = dataclasses.field(default_factory=Ledger)
+    long_checks: tuple[LongCheck, ...] = ()

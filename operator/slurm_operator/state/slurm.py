@@ -9,6 +9,21 @@ from collections.abc import Mapping, Set
 from contract.conditions import Reason
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class SeenCheckJob:
+    """A job as slurmctld has it, as far as it tells whose it is and how it ended.
+
+    `node` is the node that it asked for. `status` is its exit status, None without one. `held`: nobody released it.
+    """
+
+    name: str
+    user_id: int
+    node: str
+    states: frozenset[str]
+    status: int | None = None
+    held: bool = False
+
+
 class EveryNode(frozenset[str]):
     """The nodes of a job whose host list can't be read: it may be on any node."""
 

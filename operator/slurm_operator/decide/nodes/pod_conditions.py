@@ -53,7 +53,7 @@ def health(pod: Pod, node: SlurmNode | None) -> PodCondition:
     """The verdict of the node's own checks, as far as the node told slurmctld."""
     if node is None or not is_record_of(node, pod):
         return NOT_CHECKED
-    if drains.owner(node) in (Owner.UNFIT, Owner.REPAIR):
+    if drains.owner(node) in (Owner.UNFIT, Owner.REPAIR, Owner.LONG_CHECK):
         return PodCondition("False", *_failed(drains.fault(node)))
     if not pod.ready:
         return NOT_READY

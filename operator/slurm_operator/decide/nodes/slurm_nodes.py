@@ -61,6 +61,11 @@ def is_usable(node: SlurmNode) -> bool:
     return bool(node.states & _USABLE_BASES) and not node.states & _UNUSABLE_FLAGS and "DOWN" not in node.states
 
 
+def is_idle(node: SlurmNode) -> bool:
+    """Return True if the node takes jobs, has no work, and is neither reserved nor planned for a job."""
+    return is_usable(node) and not has_work(node) and node.states <= _IDLE_STATES
+
+
 def has_work(node: SlurmNode) -> bool:
     """Return True if the record shows work; a suspended job keeps its memory (decide/node_sets/full_listing.py)."""
     allocated = node.allocated_cpus > 0 or node.allocated_memory > 0

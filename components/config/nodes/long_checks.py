@@ -1,0 +1,110 @@
+"""Configuration of long checks: jobs that test idle nodes."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated, Final
+
+from components.config.model import Model, setting
+from components.config.rule import Violation, rule
+from components.config.values.files import AbsolutePath
+from components.config.values.object_names import PartitionName
+from components.config.values.quantities import Duration, WholeNumber, duration_seconds
+from components.config.values.validation import matching
+
+LEAST_EVERY_SECONDS: Final = 600
+CHECK_NAME: Final = "[a-z]([a-z0-9-]{0,30}[a-z0-9])?"
+CheckName = Annotated[
+    str, matching(CHECK_NAME, "at most 32 lower-case letters, digits and inner hyphens, a letter first")
+]
+
+
+class Builtin(StrEnum):
+    """Checks that the program brings; docs/health.md says what each needs in the jail."""
+
+    MEMORY_BANDWIDTH = "memory-bandwidth"
+    ALL_REDUCE = "all-reduce"
+    DCGM_DIAG_1 = "dcgm-diag-1"
+    DCGM_DIAG_2 = "dcgm-diag-2"
+    DCGM_DIAG_3 = "dcgm-diag-3"
+
+    @property
+    def measures(self) -> bool:
+        """Return whether it compares a bandwidth with a threshold."""
+        return self in (Builtin.MEMORY_BANDWIDTH, Builtin.ALL_REDUCE)
+
+    @property
+    def needs_gpus(self) -> bool:
+        """Return whether it tests GPUs."""
+        return self is not Builtin.MEMORY_BANDWIDTH
+
+
+class Reaction(StrEnum):
+    """Reaction to a node that fails."""
+
+    DRAIN = "drain"
+    NOTE = "note"
+
+
+class LongCheck(Model):
+    """A job that tests one idle node at a time; see docs/health.md."""
+
+    name: CheckName = setting("Its name in the reasons of drains.")
+    partition: PartitionName = setting(
+        "The partition whose nodes it tests, and to which its jobs are submitted. A partition of its own with the "
+        "lowest priorityTier lets other jobs preempt them."
+    )
+    builtin: Builtin | None = setting("A check that the program brings.", default=None)
+    script: AbsolutePath | None = setting(
+        "A program in the jail, in place of builtin. It runs as the user nobody: 0 passes, 3 could not look, another "
+        "exit status fails.",
+        default=None,
+    )
+    least: WholeNumber | None = setting(
+        "The bandwidth that a node must reach. Required with a builtin that measures one, refused without it.",
+        unit="GB/s",
+        default=None,
+        ge=1,
+        le=1_000_000,
+    )
+    every: Duration = setting("Time between two checks of a node: 10m or more.", unit="s, m or h", default="24h")
+    time_limit: Duration = setting(
+        "Time limit of a job, in whole minutes. A job that reaches it fails.", unit="s, m or h", default="10m"
+    )
+    share_percent: WholeNumber = setting(
+        "Share of the partition's nodes that it tests at a time, rounded up.", unit="percent", default=10, ge=1, le=100
+    )
+    reaction: Reaction = setting(
+        "drain drains a node that fails until a person undrains it; note only tells of it.", default=Reaction.DRAIN
+    )
+
+    @property
+    def minutes(self) -> int:
+        """The time limit as Slurm counts it."""
+        return duration_seconds(self.time_limit) // 60
+
+    @rule
+    def _program(self) -> Iterator[Violation]:
+        given = [key for key in ("builtin", "script") if key in self.given]
+        if len(given) != 1:
+            yield Violation(want="exactly one of builtin and script", got=given or None)
+
+    @rule
+    def _least(self) -> Iterator[Violation]:
+        measures = self.builtin is not None and self.builtin.measures
+        if measures and self.least is None:
+            yield Violation("least", want=f"the GB/s that {self.builtin} must reach")
+        elif not measures and self.least is not None:
+            measuring = " and ".join(builtin for builtin in Builtin if builtin.measures)
+            yield Violation("least", want=f"nothing: it is for the builtins {measuring}")
+
+    @rule
+    def _time_limit(self) -> Iterator[Violation]:
+        if duration_seconds(self.time_limit) % 60:
+            yield Violation("timeLimit", want="whole minutes, as Slurm counts them")
+
+    @rule
+    def _every(self) -> Iterator[Violation]:
+        if duration_seconds(self.every) < LEAST_EVERY_SECONDS:
+            yield Violation("every", want=f"{LEAST_EVERY_SECONDS // 60}m or more: nodes are there for other jobs")
+        elif duration_seconds(self.every) <= duration_seconds(self.time_limit):
+            yield Violation("every", want=f"more than timeLimit ({self.time_limit})")

@@ -1,0 +1,93 @@
+"""Batch scripts of long checks, and the part of the SlurmCluster from which the operator submits them.
+
+A script's exit status is its verdict: 0 passes, 3 could not look, and so do 126 and 127, since the program is not
+there. From 10 to 109 a measurement failed: it is 10 and the percentage of the threshold that was reached. Others fail.
+"""
+
+import shlex
+from typing import Any, Final
+
+from components.config import Config
+from components.config.nodes.long_checks import Builtin, LongCheck, Reaction
+from components.config.values.quantities import duration_seconds
+
+_JUDGE: Final = """
+judge() {
+    percent=$(($1 / LEAST))
+    [ "$percent" -ge 100 ] || exit $((10 + percent))
+}
+"""
+"""Compares hundredths of GB/s with the threshold."""
+_MEMORY_BANDWIDTH: Final = """
+# Each CPU writes zeros into a buffer that is larger than its caches.
+buffer_mib=32 times=1000
+hundredths() {
+    read -r up _ </proc/uptime || exit 3
+    echo $((${up%.*} * 100 + 1${up#*.} - 100))
+}
+cpus=${SLURM_CPUS_ON_NODE:-$(nproc)} || exit 3
+began=$(hundredths) || exit 3
+writers=
+number=0
+while [ "$number" -lt "$cpus" ]; do
+    dd if=/dev/zero of=/dev/null bs=$((buffer_mib * 1048576)) count="$times" 2>/dev/null &
+    writers="$writers $!"
+    number=$((number + 1))
+done
+for writer in $writers; do
+    wait "$writer" || exit 3
+done
+ended=$(hundredths) || exit 3
+[ "$ended" -gt "$began" ] || exit 3
+judge $((cpus * times * buffer_mib * 1048576 / 100000 / (ended - began)))
+"""
+_ALL_REDUCE: Final = """
+# nccl-tests; the last lines have the mean of the bus bandwidth, in GB/s.
+gpus=${SLURM_GPUS_ON_NODE:-$(nvidia-smi -L | wc -l)}
+[ "$gpus" -gt 0 ] || exit 3
+said=$(all_reduce_perf -b 1G -e 4G -f 2 -g "$gpus")
+case $? in
+0) ;;
+126 | 127) exit 3 ;;
+*) exit 1 ;;
+esac
+reached=$(echo "$said" | sed -n 's/^# Avg bus bandwidth *: *\\([0-9]*\\)\\.\\([0-9]*\\).*/\\1 \\200/p')
+[ -n "$reached" ] || exit 3
+whole=${reached% *} part=${reached#* }
+part=1$(echo "$part" | cut -c 1-2)
+judge $((whole * 100 + part - 100))
+"""
+_DCGM_DIAG: Final = """
+# Without its host engine it can't look, and that says nothing about the GPUs.
+dcgmi discovery -l >/dev/null || exit 3
+dcgmi diag -r LEVEL || exit 1
+"""
+
+
+def script(check: LongCheck) -> str:
+    """Return the batch script of a check, for /bin/sh of the jail."""
+    if check.script is not None:
+        return f"#!/bin/sh\nexec {shlex.quote(check.script)}\n"
+    if check.builtin is Builtin.MEMORY_BANDWIDTH:
+        return f"#!/bin/sh\nLEAST={check.least}\n{_JUDGE}{_MEMORY_BANDWIDTH}"
+    if check.builtin is Builtin.ALL_REDUCE:
+        return f"#!/bin/sh\nLEAST={check.least}\n{_JUDGE}{_ALL_REDUCE}"
+    return f"#!/bin/sh\n{_DCGM_DIAG.replace('LEVEL', str(check.builtin).rpartition('-')[2])}"
+
+
+def declared_checks(config: Config) -> list[dict[str, Any]]:
+    """Return the long checks as the SlurmCluster has them."""
+    members = {partition.name: partition.node_sets for partition in config.effective_partitions}
+    return [
+        {
+            "name": check.name,
+            "partition": check.partition,
+            "nodeSets": members[check.partition],
+            "everySeconds": duration_seconds(check.every),
+            "timeLimitMinutes": check.minutes,
+            "sharePercent": check.share_percent,
+            "drains": check.reaction is Reaction.DRAIN,
+            "script": script(check),
+        }
+        for check in config.health.long_checks
+    ]

@@ -1,0 +1,1 @@
+"""Long checks: jobs of the operator that test idle nodes."""

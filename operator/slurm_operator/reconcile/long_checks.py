@@ -1,0 +1,157 @@
+"""The part of a pass that concerns long checks: it submits and releases their jobs, and drains nodes that failed."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from contract import names
+from slurm_operator import execute, metrics
+from slurm_operator.clients.kubernetes import Object
+from slurm_operator.clients.lease import Lease
+from slurm_operator.clients.slurm_error import SlurmError
+from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.decide.cluster.checks import ledger as check_ledger
+from slurm_operator.decide.cluster.checks import long_checks
+from slurm_operator.decide.cluster.checks.ledger import Change, CheckJob, Counted, Ledger, Submitted
+from slurm_operator.decide.cluster.checks.long_checks import Submission
+from slurm_operator.decide.nodes.workers import NodeSetState
+from slurm_operator.execute import Executor
+from slurm_operator.findings import Finding
+from slurm_operator.reconcile.pass_context import PassContext
+from slurm_operator.state.resources import LongCheck
+from slurm_operator.state.slurm import Nodes, SeenCheckJob
+
+EVERY_SECONDS = 5.0
+"""Between looks at jobs. slurmctld keeps ended ones for MinJobAge, 300 s unless slurm.options sets another."""
+REFUSED_SECONDS = 60.0
+"""Until the next submission after a refused one."""
+_LEAST_PRIORITY = 2_147_483_645
+"""The largest `nice` that Slurm takes."""
+
+
+class LongChecks:
+    """The long checks of one namespace's cluster.
+
+    What it keeps may be lost at any time: jobs that the status lacks are held, and end by their deadline.
+
+    Attributes:
+        problems: findings of the pass before.
+    """
+
+    def __init__(self, executor: Executor, lease: Lease, clock: Callable[[], float]) -> None:
+        self.problems: list[Finding] = []
+        self._executor = executor
+        self._lease = lease
+        self._clock = clock
+        self._of = ""
+        self._changes: list[Change] = []
+        self._nodes: frozenset[str] | None = None
+        self._looked = self._refused = -math.inf
+
+    def forget(self) -> None:
+        """Forget what the status does not show: another operator may have acted meanwhile."""
+        self._changes, self._nodes = [], None
+
+    def told(self, body: Object, declared: Iterable[LongCheck]) -> list[Object] | None:
+        """Return what the status of a SlurmCluster is to say; None for nothing."""
+        _, ledger = self._ledgers(body)
+        return check_ledger.written(ledger, (check.name for check in declared), self._nodes) or None
+
+    async def act(self, now: PassContext, sets: Mapping[str, NodeSetState], nodes: Nodes) -> None:
+        """Look at jobs, and do what follows, unless that was done just before or the pass is late."""
+        told, ledger = self._ledgers(now.body)
+        checks = now.seen.cluster.long_checks
+        if not checks and not ledger.jobs:
+            self.problems = []
+            return
+        if self._clock() < self._looked + EVERY_SECONDS:
+            return
+        self._looked, ends = self._clock(), now.budget.ends()
+        try:
+            seen = await self._look(now, told, ends)
+        except SlurmError as error:
+            self.problems = [Finding(execute.REFUSED, f"long checks: {error}")]
+            return
+        self._nodes = frozenset(nodes)
+        moment = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+        decided = long_checks.decide(checks, sets, ledger, told, seen, moment)
+        self.problems = [*decided.findings]
+        for change in decided.changes:
+            self._note(change, ledger)
+        for drain in decided.drains:
+            self.problems += await self._executor.execute(now.rest, now.body, drain)
+        for job_id in decided.releases:
+            self.problems += await self._executor.attempt(now.body, "ReleaseCheck", self._release(now.rest, job_id))
+        for submission in decided.submissions if self._clock() >= self._refused + REFUSED_SECONDS else ():
+            if now.budget.is_over(ends):
+                break
+            submitting = self._submit(now.rest, submission, moment)
+            if failed := await self._executor.attempt(now.body, "SubmitCheck", submitting):
+                self.problems += failed
+                self._refused = self._clock()
+                break
+
+    def _ledgers(self, body: Object) -> tuple[Ledger, Ledger]:
+        """Return what the status has, and all that is known."""
+        uid = body["metadata"]["uid"]
+        if uid != self._of:
+            self.forget()
+            self._of = uid
+        told = check_ledger.read(body.get("status", {}).get("longChecks", ()))
+        self._changes = check_ledger.pending(told, self._changes)
+        return told, check_ledger.changed(told, self._changes)
+
+    async def _look(self, now: PassContext, told: Ledger, ends: float) -> dict[int, SeenCheckJob | None]:
+        seen: dict[int, SeenCheckJob | None] = {}
+        for job_id in long_checks.to_look_at(told):
+            if now.budget.is_over(ends):
+                break
+            seen[job_id] = await now.rest.check_job(job_id)
+        return seen
+
+    def _note(self, change: Change, ledger: Ledger) -> None:
+        """Remember a change until the status shows it."""
+        if change in self._changes:
+            return
+        self._changes.append(change)
+        if isinstance(change, Counted):
+            metrics.LONG_CHECKS.labels(ledger.jobs[change.job_id].check, change.verdict).inc()
+
+    async def _release(self, rest: SlurmRest, job_id: int) -> None:
+        self._lease.check()
+        await rest.release(job_id)
+
+    async def _submit(self, rest: SlurmRest, submission: Submission, moment: datetime.datetime) -> None:
+        self._lease.check()
+        job_id = await rest.submit(job(submission))
+        self._changes.append(Submitted(CheckJob(job_id, submission.check.name, submission.node, moment)))
+
+
+def job(submission: Submission) -> dict[str, Any]:
+    """Return a job as slurmrestd takes it: a whole node, the lowest priority, and nobody's rights."""
+    check = submission.check
+    return {
+        "name": long_checks.job_name(check.name),
+        "partition": check.partition,
+        "user_id": str(names.LONG_CHECK_USER_ID),
+        "group_id": str(names.LONG_CHECK_USER_ID),
+        "script": check.script,
+        "required_nodes": [submission.node],
+        "minimum_nodes": 1,
+        "maximum_nodes": 1,
+        "tasks": 1,
+        "shared": ["none"],
+        "memory_per_node": {"set": True, "infinite": False, "number": 0},
+        "time_limit": {"set": True, "infinite": False, "number": check.limit_minutes},
+        "deadline": {"set": True, "infinite": False, "number": int(submission.deadline.timestamp())},
+        "nice": _LEAST_PRIORITY,
+        "hold": True,
+        "requeue": False,
+        "environment": ["PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C"],
+        "current_working_directory": "/",
+        "standard_output": "/dev/null",
+        "standard_error": "/dev/null",
+    }

@@ -1,0 +1,123 @@
+"""Promises about the jobs of long checks on a real node: they run in the jail as nobody, and their ends say it."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shlex
+import time
+from typing import Any
+
+import jwt
+import pytest
+from slurm_operator.decide.cluster.checks import long_checks
+from slurm_operator.decide.cluster.checks.ledger import CheckJob, Verdict
+from slurm_operator.decide.cluster.checks.long_checks import Submission
+from slurm_operator.reconcile.long_checks import job
+from slurm_operator.state.resources import LongCheck
+from slurm_operator.state.slurm import SeenCheckJob
+
+from components.config.nodes.long_checks import LongCheck as Configured
+from components.control import long_checks as scripts
+from contract import names
+from tests.image.small_cluster import WORKER, SmallCluster
+
+REST = """
+SLURM_JWT=daemon SLURMRESTD_SECURITY=disable_unshare_files,disable_unshare_sysv \
+    setpriv --reuid=64031 --regid=64031 --clear-groups /opt/slurm/sbin/slurmrestd -a rest_auth/jwt 127.0.0.1:6820 \
+    >/run/slurmrestd.log 2>&1 &
+"""
+CALL = """
+import sys, time, urllib.request
+token, method, path, body = sys.argv[1:]
+request = urllib.request.Request("http://127.0.0.1:6820/slurm/v0.0.45" + path, body.encode() or None, method=method)
+request.add_header("X-SLURM-USER-TOKEN", token)
+request.add_header("Content-Type", "application/json")
+for left in reversed(range(50)):
+    try:
+        print(urllib.request.urlopen(request, timeout=30).read().decode())
+        break
+    except ConnectionRefusedError:
+        raise
+    except urllib.error.HTTPError as error:
+        print(error.read().decode())
+        break
+    except urllib.error.URLError:
+        if not left:
+            raise
+        time.sleep(0.2)
+"""
+NOBODYS = """#!/bin/sh
+[ "$(id -u)" = 65534 ] || exit 40
+[ -d /home/alice ] || exit 41
+[ ! -e /run/secrets/slurm ] || exit 42
+touch /etc/mine 2>/dev/null && exit 43
+exit 0
+"""
+
+
+class Rest:
+    """slurmrestd beside the worker's slurmd."""
+
+    def __init__(self, cluster: SmallCluster) -> None:
+        self._cluster = cluster
+        cluster.pod(REST)
+        now = int(time.time())
+        self._token = jwt.encode({"iat": now, "exp": now + 3600, "sun": names.SLURM_USER}, cluster.token_key, "HS256")
+
+    def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        words = [self._token, method, path, json.dumps(body) if body else ""]
+        answer = self._cluster.pod(shlex.join(["python3", "-c", CALL, *words]))
+        assert answer.returncode == 0, answer.stderr
+        found: dict[str, Any] = json.loads(answer.stdout)
+        return found
+
+
+@pytest.fixture(scope="module")
+def rest(cluster: SmallCluster) -> Rest:
+    return Rest(cluster)
+
+
+def verdict(cluster: SmallCluster, rest: Rest, script: str) -> tuple[Verdict, str] | None:
+    """Run a check's job on the worker, and return what the operator makes of its end."""
+    check = LongCheck("test", "main", ("cpu",), 86_400, 10, 25, drains=True, script=script)
+    deadline = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
+    submitted = rest.call("POST", "/job/submit", {"job": job(Submission(check, WORKER, deadline))})
+    assert not submitted["errors"], submitted
+    number = submitted["job_id"]
+    released = rest.call("POST", f"/job/{number}", {"hold": False})
+    assert not released["errors"], released
+    found = CheckJob(number, "test", WORKER, deadline)
+
+    def judged() -> tuple[Verdict, str] | None:
+        (shown,) = rest.call("GET", f"/job/{number}")["jobs"]
+        status = shown["exit_code"]["return_code"]
+        mine = SeenCheckJob(
+            *(shown["name"], shown["user_id"], shown["required_nodes"], frozenset(shown["job_state"])),
+            status=status["number"] if status["set"] else None,
+        )
+        return long_checks.judge(found, mine)
+
+    cluster.wait("the job's end", judged, 90)
+    return judged()
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        (NOBODYS, Verdict.PASS),
+        ("#!/bin/sh\nexit 1\n", Verdict.FAIL),
+        (scripts.script(Configured(name="a", partition="main", script="/opt/none")), Verdict.UNKNOWN),
+        (scripts.script(Configured(name="a", partition="main", builtin="memory-bandwidth", least=1)), Verdict.PASS),
+        (scripts.script(Configured(name="a", partition="main", builtin="memory-bandwidth", least=9999)), Verdict.FAIL),
+        (scripts.script(Configured(name="a", partition="main", builtin="dcgm-diag-1")), Verdict.UNKNOWN),
+        (scripts.script(Configured(name="a", partition="main", builtin="all-reduce", least=1)), Verdict.UNKNOWN),
+    ],
+    ids=["nobody", "fails", "missing", "fast", "slow", "no dcgmi", "no GPU"],
+)  # fmt: skip
+def test_a_checks_job_runs_in_the_jail_as_nobody_and_its_end_is_its_verdict(
+    cluster: SmallCluster, rest: Rest, script: str, expected: Verdict
+) -> None:
+    said = verdict(cluster, rest, script)
+    assert said
+    assert said[0] is expected, said

@@ -1,0 +1,55 @@
+"""Promises about long checks in passes of the operator, with a real API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from contract import names
+from tests.operator.world import World, until
+
+CHECK = {
+    "name": "bandwidth",
+    "partition": "main",
+    "nodeSets": ["cpu"],
+    "everySeconds": 3600,
+    "timeLimitMinutes": 5,
+    "sharePercent": 50,
+    "drains": True,
+    "script": "#!/bin/sh\nexit 0\n",
+}
+
+
+def released(world: World) -> list[dict[str, Any]]:
+    """Jobs of checks that may begin."""
+    with world.slurm.lock:
+        mine = [job for job in world.slurm.jobs.values() if job["name"] == "pulumi-slurm-check-bandwidth"]
+        return [dict(job) for job in mine if job["job_state"] == ["PENDING"] and not job["hold"]]
+
+
+@pytest.mark.apiserver
+def test_each_idle_node_is_checked_and_one_that_fails_is_drained(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    world.patch("slurmclusters", "test", {"spec": {"longChecks": [CHECK]}})
+    (first,) = until(lambda: released(world), "a job may begin")
+    # Half of two nodes: the other one waits.
+    assert (first["required_nodes"], first["user_id"]) == ("cpu-0", names.LONG_CHECK_USER_ID)
+    (row,) = world.get("slurmclusters", "test")["status"]["longChecks"]
+    assert [job["id"] for job in row["jobs"]] == [first["job_id"]]
+    world.slurm.fail_job(first["job_id"], 50)
+    why = f"job {first['job_id']} FAILED, exit status 50 (a builtin reached 40 % of its least)"
+    expected = f"pulumi-slurm:health long bandwidth: {why}"
+    until(lambda: world.slurm.nodes["cpu-0"]["reason"] == expected, "it is drained")
+    (second,) = until(lambda: released(world), "the next job may begin")
+    assert second["required_nodes"] == "cpu-1"
+    world.slurm.end_job(second["job_id"])
+
+    def verdicts() -> dict[str, int]:
+        (row,) = world.get("slurmclusters", "test")["status"]["longChecks"]
+        found: dict[str, int] = row.get("verdicts", {})
+        return found
+
+    until(lambda: verdicts() == {"FAIL": 1, "PASS": 1}, "both count")
+    assert "DRAIN" in world.slurm.nodes["cpu-0"]["state"]

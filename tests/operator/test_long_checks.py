@@ -1,0 +1,367 @@
+"""Promises about long checks: no verdict is lost, none is forged, and jobs of others go first."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime
+import json
+import random
+from collections.abc import Awaitable, Mapping
+from typing import Any, cast
+
+import hypothesis
+import jsonschema
+import pytest
+from hypothesis import strategies as st
+from slurm_operator import drains
+from slurm_operator.actions import Drain
+from slurm_operator.clients.slurm_error import SlurmError, Trouble
+from slurm_operator.decide.cluster.checks import ledger as check_ledger
+from slurm_operator.decide.cluster.checks import long_checks
+from slurm_operator.decide.cluster.checks.ledger import CheckJob, Counted, Latest, Ledger, Verdict
+from slurm_operator.decide.nodes.workers import NodeSetState
+from slurm_operator.findings import Finding
+from slurm_operator.reconcile.long_checks import LongChecks, job
+from slurm_operator.reconcile.pass_budget import PassBudget
+from slurm_operator.reconcile.pass_context import PassContext
+from slurm_operator.state.kubernetes import Pod
+from slurm_operator.state.resources import LongCheck
+from slurm_operator.state.slurm import SeenCheckJob, SlurmNode
+
+from components.control.crds import long_checks as schema
+from contract import names, reasons
+from contract.conditions import Reason
+from contract.policies import ReactionPolicy
+from tests.operator.sets import node_set
+
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+DAY = datetime.timedelta(days=1)
+CHECK = LongCheck("bandwidth", "checks", ("cpu",), 86_400, 10, 25, drains=True, script="#!/bin/sh\n")
+IDLE = frozenset({"IDLE", "DYNAMIC_NORM"})
+FAILED = f"{reasons.LONG_CHECK}bandwidth: job 7 FAILED, exit status 1"
+
+
+def node(name: str, states: str = "", reason: str = "", user: str = "slurm") -> SlurmNode:
+    return SlurmNode(name, IDLE - {"IDLE"} | frozenset(states.split() or ["IDLE"]), reason, user)
+
+
+def state(size: int = 8, *others: SlurmNode, breaker: int = 50) -> NodeSetState:
+    """A set of idle nodes, but for some."""
+    pods = [Pod(f"cpu-{n}", "worker", ready=True, running=True, created=NOW) for n in range(size)]
+    nodes = {pod.name: node(pod.name) for pod in pods} | {other.name: other for other in others}
+    return node_set(size, size, pods, NOW, nodes=nodes, reactions=ReactionPolicy(breaker_percent=breaker))
+
+
+def ended(state: str = "FAILED", status: int | None = 1, node: str = "cpu-1", **other: Any) -> SeenCheckJob:
+    mine = SeenCheckJob(
+        "pulumi-slurm-check-bandwidth", names.LONG_CHECK_USER_ID, node, frozenset(state.split()), status
+    )
+    return dataclasses.replace(mine, **other)
+
+
+def ledger_of(*jobs: CheckJob, latest: Mapping[str, Latest] | None = None) -> Ledger:
+    return Ledger(
+        {job.job_id: job for job in jobs}, {("bandwidth", name): said for name, said in (latest or {}).items()}
+    )
+
+
+OPEN = CheckJob(7, "bandwidth", "cpu-1", NOW)
+
+
+def decide(
+    there: NodeSetState,
+    ledger: Ledger,
+    seen: Mapping[int, SeenCheckJob | None] | None = None,
+    check: LongCheck = CHECK,
+    told: Ledger | None = None,
+) -> long_checks.Decision:
+    return long_checks.decide([check], {"cpu": there}, ledger, ledger if told is None else told, seen or {}, NOW)
+
+
+@pytest.mark.parametrize(
+    ("seen", "verdict", "why"),
+    [
+        (ended("COMPLETED", 0), Verdict.PASS, ""),
+        (ended(), Verdict.FAIL, "job 7 FAILED, exit status 1"),
+        (ended(status=52), Verdict.FAIL, "job 7 FAILED, exit status 52 (a builtin reached 42 % of its least)"),
+        (ended("TIMEOUT", 0), Verdict.FAIL, "job 7 TIMEOUT"),
+        (ended("NODE_FAIL", 0), Verdict.FAIL, "job 7 NODE_FAIL"),
+        (ended("OUT_OF_MEMORY", 3), Verdict.FAIL, "job 7 OUT_OF_MEMORY"),
+        (ended("BOOT_FAIL", None), Verdict.FAIL, "job 7 BOOT_FAIL"),
+        (ended("CANCELLED", 0), Verdict.NONE, "CANCELLED"),
+        (ended("PREEMPTED", 0), Verdict.NONE, "PREEMPTED"),
+        (ended("DEADLINE", 1), Verdict.NONE, "DEADLINE"),
+        (ended(status=3), Verdict.UNKNOWN, "it could not look (exit status 3)"),
+        (ended(status=127), Verdict.UNKNOWN, "it could not look (exit status 127)"),
+        (None, Verdict.UNKNOWN, "slurmctld does not know it any more"),
+        # Another's job: slurmctld lost its state, and gave the id away again.
+        (ended(user_id=1000), Verdict.UNKNOWN, "slurmctld does not know it any more"),
+        (ended(name="mine"), Verdict.UNKNOWN, "slurmctld does not know it any more"),
+        (ended(node="cpu-2"), Verdict.UNKNOWN, "slurmctld does not know it any more"),
+    ],
+)  # fmt: skip
+def test_a_job_says_what_its_end_says(seen: SeenCheckJob | None, verdict: Verdict, why: str) -> None:
+    assert long_checks.judge(OPEN, seen) == (verdict, why)
+
+
+@pytest.mark.parametrize("states", ["PENDING", "RUNNING", "COMPLETED COMPLETING", "RUNNING CONFIGURING", "SUSPENDED"])
+def test_a_job_that_has_not_ended_says_nothing(states: str) -> None:
+    assert long_checks.judge(OPEN, ended(states)) is None
+
+
+def test_a_node_that_fails_is_drained_with_the_checks_name_and_counts_when_it_is() -> None:
+    decided = decide(state(), ledger_of(OPEN), {7: ended()})
+    assert decided.drains == [Drain("cpu-1", FAILED)]
+    assert not [change for change in decided.changes if isinstance(change, Counted)]
+    failed = ledger_of(dataclasses.replace(OPEN, failed="job 7 FAILED, exit status 1"))
+    drained = decide(state(8, node("cpu-1", "IDLE DRAIN", FAILED)), failed)
+    assert (drained.drains, drained.changes) == ([], [Counted(7, Verdict.FAIL, NOW)])
+
+
+def test_a_verdict_waits_for_the_end_of_a_drain_that_others_lift() -> None:
+    failed = ledger_of(dataclasses.replace(OPEN, failed="job 7 TIMEOUT"))
+    own = node("cpu-1", "IDLE DRAIN", f"{reasons.HEALTH} gpus: 3 of 4", "root")
+    decided = decide(state(8, own), failed)
+    assert (decided.drains, decided.changes) == ([], [])
+
+
+def test_a_persons_drain_stays_and_ends_the_check() -> None:
+    failed = ledger_of(dataclasses.replace(OPEN, failed="job 7 TIMEOUT"))
+    decided = decide(state(8, node("cpu-1", "IDLE DRAIN", "fan", "alice")), failed)
+    assert (decided.drains, decided.changes) == ([], [Counted(7, Verdict.FAIL, NOW)])
+
+
+def test_a_check_that_only_notes_drains_nothing_and_is_told_of() -> None:
+    notes = dataclasses.replace(CHECK, drains=False)
+    decided = decide(state(), ledger_of(dataclasses.replace(OPEN, failed="job 7 TIMEOUT")), check=notes)
+    assert (decided.drains, decided.changes) == ([], [Counted(7, Verdict.FAIL, NOW)])
+    after = decide(state(), ledger_of(latest={"cpu-1": Latest(Verdict.FAIL, NOW)}), check=notes)
+    assert Finding(Reason.LONG_CHECK_FAILED, "long check bandwidth failed: cpu-1") in after.findings
+    assert "cpu-1" not in [submission.node for submission in after.submissions]
+
+
+def test_a_check_that_could_not_look_is_told_of_and_drains_nothing() -> None:
+    decided = decide(state(), ledger_of(OPEN), {7: ended(status=127)})
+    assert (decided.drains, decided.changes) == ([], [Counted(7, Verdict.UNKNOWN, NOW)])
+    after = decide(state(), ledger_of(latest={"cpu-1": Latest(Verdict.UNKNOWN, NOW)}))
+    assert after.findings == [Finding(Reason.LONG_CHECK_UNKNOWN, "long check bandwidth unknown: cpu-1")]
+
+
+def test_a_check_on_which_many_nodes_fail_drains_no_more_and_stops() -> None:
+    """A broken check must not empty a cluster."""
+    there = state(4, node("cpu-0", "IDLE DRAIN", FAILED), node("cpu-2", "IDLE DRAIN", FAILED))
+    decided = decide(there, ledger_of(OPEN), {7: ended()})
+    assert (decided.drains, decided.submissions) == ([], [])
+    assert [finding.reason for finding in decided.findings] == [Reason.BREAKER_OPEN]
+    both = [OPEN, dataclasses.replace(OPEN, job_id=8, node="cpu-2")]
+    at_once = decide(state(2, breaker=50), ledger_of(both[0], dataclasses.replace(both[1], node="cpu-0")),
+                     {7: ended(), 8: ended(node="cpu-0")})  # fmt: skip
+    assert len(at_once.drains) == 1
+
+
+def test_a_job_begins_only_when_the_status_has_it() -> None:
+    held = {7: ended("PENDING", None, held=True)}
+    assert decide(state(), ledger_of(OPEN), held).releases == [7]
+    assert decide(state(), ledger_of(OPEN), held, told=Ledger()).releases == []
+    assert decide(state(), ledger_of(OPEN), {7: ended("PENDING", None)}).releases == []
+
+
+def test_the_longest_unchecked_idle_nodes_come_first_and_no_more_than_the_share() -> None:
+    seen = {f"cpu-{n}": Latest(Verdict.PASS, NOW - DAY * (3 + n)) for n in range(7)}
+    busy = node("cpu-6", "MIXED")
+    decided = decide(state(8, busy), ledger_of(latest=seen))
+    # A quarter of eight; cpu-7 was never checked, and cpu-6 has a job.
+    assert [submission.node for submission in decided.submissions] == ["cpu-7", "cpu-5"]
+    assert decided.submissions[0].deadline == NOW + datetime.timedelta(minutes=15 + 10)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        node("cpu-0", "ALLOCATED"),
+        node("cpu-0", "IDLE DRAIN", "fan", "alice"),
+        node("cpu-0", "IDLE RESERVED"),
+        node("cpu-0", "IDLE PLANNED"),
+        node("cpu-0", "DOWN"),
+        node("cpu-0", "IDLE COMPLETING"),
+        dataclasses.replace(node("cpu-0"), allocated_memory=1),
+    ],
+)
+def test_a_node_that_others_use_is_left_to_them(other: SlurmNode) -> None:
+    assert decide(state(1, other), Ledger()).submissions == []
+    assert len(decide(state(1), Ledger()).submissions) == 1
+
+
+def test_a_node_has_one_job_at_a_time_whatever_the_checks() -> None:
+    second = dataclasses.replace(CHECK, name="diag", share_percent=100)
+    checks = [dataclasses.replace(CHECK, share_percent=100), second]
+    decided = long_checks.decide(checks, {"cpu": state(3)}, ledger_of(OPEN), Ledger(), {}, NOW)
+    assert sorted(submission.node for submission in decided.submissions) == ["cpu-0", "cpu-2"]
+
+
+@pytest.mark.parametrize(
+    ("said", "is_due"),
+    [
+        (Latest(Verdict.PASS, NOW - DAY), True),
+        (Latest(Verdict.PASS, NOW - DAY + long_checks.RETRY), False),
+        (Latest(Verdict.UNKNOWN, NOW - DAY / 2), False),
+        (Latest(Verdict.NONE, NOW - long_checks.RETRY), True),
+        (Latest(Verdict.NONE, NOW - long_checks.RETRY / 2), False),
+        (Latest(Verdict.FAIL, NOW), True),
+    ],
+    ids=["after a day", "earlier", "unknown", "cancelled", "cancelled just now", "undrained"],
+)
+def test_when_a_node_is_due_again(said: Latest, is_due: bool) -> None:
+    assert bool(decide(state(1), ledger_of(latest={"cpu-0": said})).submissions) == is_due
+
+
+def test_a_job_has_a_whole_node_the_lowest_priority_and_no_rights() -> None:
+    (submission,) = decide(state(1), Ledger()).submissions
+    asked = job(submission)
+    assert (asked["user_id"], asked["group_id"]) == ("65534", "65534")
+    assert (asked["required_nodes"], asked["shared"], asked["hold"]) == (["cpu-0"], ["none"], True)
+    assert (asked["requeue"], asked["nice"]) == (False, 2_147_483_645)
+
+
+def test_only_a_person_lifts_a_long_checks_drain_and_nothing_replaces_it() -> None:
+    drained = node("cpu-1", "IDLE DRAIN", FAILED)
+    assert drains.owner(drained) is drains.Owner.LONG_CHECK
+    assert (drains.is_liftable(drained), drains.is_anothers(drained), drains.is_by_person(drained)) == (
+        False,
+        True,
+        False,
+    )
+    others = (reasons.UPDATE, reasons.SCALE_IN, reasons.NEW, f"{reasons.NODE}m-1 is cordoned", f"{reasons.REPAIR}x")
+    assert not [reason for reason in others if drains.may_be_drained(drained, reason)]
+    # A node may write such words as well, and lifts its own drains.
+    assert drains.owner(dataclasses.replace(drained, reason_user="root")) is drains.Owner.UNFIT
+
+
+class Played:
+    """slurmctld, an API server and an operator that dies now and then."""
+
+    def __init__(self, seed: int, size: int) -> None:
+        self.random = random.Random(seed)
+        self.time = 0.0
+        self.jobs: dict[int, SeenCheckJob] = {}
+        self.drained: dict[str, list[str]] = {}
+        self.failed: dict[int, str] = {}
+        self.size = size
+        self.nodes = state(size, breaker=100)
+        self.body: dict[str, Any] = {"metadata": {"uid": "1"}, "status": {}}
+        self.away = False
+        self.operator = self.new_operator()
+
+    def new_operator(self) -> LongChecks:
+        return LongChecks(cast(Any, self), cast(Any, self), lambda: self.time)
+
+    def check(self) -> None:
+        """The lease is ours."""
+
+    async def attempt(self, body: Any, kind: str, work: Awaitable[str | None]) -> list[Finding]:
+        try:
+            await work
+        except SlurmError as error:
+            return [Finding(Reason.ACTION_FAILED, str(error))]
+        return []
+
+    async def execute(self, rest: Any, body: Any, drain: Drain) -> list[Finding]:
+        if self.away:
+            return [Finding(Reason.ACTION_FAILED, "away")]
+        self.drained.setdefault(drain.node, []).append(drain.reason)
+        self.set_node(node(drain.node, "IDLE DRAIN", drain.reason))
+        return []
+
+    def set_node(self, other: SlurmNode) -> None:
+        nodes = {**cast(Mapping[str, SlurmNode], self.nodes.nodes), other.name: other}
+        self.nodes = dataclasses.replace(self.nodes, nodes=nodes)
+
+    async def submit(self, asked: Mapping[str, Any]) -> int:
+        self._fail_sometimes()
+        number = len(self.jobs) + 1
+        states = frozenset({"PENDING"})
+        user = int(asked["user_id"])
+        self.jobs[number] = SeenCheckJob(asked["name"], user, asked["required_nodes"][0], states, held=True)
+        return number
+
+    async def release(self, job_id: int) -> None:
+        self._fail_sometimes()
+        self.jobs[job_id] = dataclasses.replace(self.jobs[job_id], held=False)
+
+    async def check_job(self, job_id: int) -> SeenCheckJob | None:
+        self._fail_sometimes()
+        return self.jobs.get(job_id)
+
+    def _fail_sometimes(self) -> None:
+        if self.away:
+            raise SlurmError(Trouble.UNREACHABLE, "away")
+
+    def end_some(self) -> None:
+        """Some jobs that may run end, in any order and in any way."""
+        for number, there in self.random.sample([*self.jobs.items()], len(self.jobs)):
+            if there.held or there.states != {"PENDING"} or self.random.random() < 0.5:
+                continue
+            end = self.random.choice(["COMPLETED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "CANCELLED"])
+            self.jobs[number] = dataclasses.replace(there, states=frozenset({end}), status=1)
+            if end not in ("COMPLETED", "CANCELLED"):
+                self.failed[number] = there.node
+
+    def look(self, *, dies: bool) -> None:
+        """A pass: it tells the status as the API server has it from then on, unless the operator dies before."""
+        self.time += 11
+        if not dies and (told := self.operator.told(self.body, [CHECK])) is not None:
+            self.body = json.loads(json.dumps({**self.body, "status": {"longChecks": told}}))
+        seen = cast(Any, type("Seen", (), {"cluster": type("Cluster", (), {"long_checks": (CHECK,)})()})())
+        now = PassContext(cast(Any, self), self.body, seen, cast(Any, None), PassBudget(lambda: self.time))
+        nodes = cast(Mapping[str, SlurmNode], self.nodes.nodes)
+        asyncio.run(self.operator.act(now, {"cpu": self.nodes}, nodes))
+        if dies:
+            self.operator = self.new_operator()
+
+
+@hypothesis.given(seed=st.integers(0, 2**32))
+@hypothesis.settings(max_examples=20, deadline=None)
+def test_two_hundred_verdicts_in_any_order_with_restarts_lose_none_and_count_once(seed: int) -> None:
+    played = Played(seed, size=200)
+    for _ in range(400):
+        played.away = played.random.random() < 0.1
+        played.look(dies=played.random.random() < 0.2)
+        played.end_some()
+        if len([job for job in played.jobs.values() if job.states != {"PENDING"}]) >= 200:
+            break
+    played.away = False
+    for _ in range(3):
+        played.look(dies=False)
+    ends = [there for there in played.jobs.values() if there.states != {"PENDING"}]
+    assert len(ends) >= 200
+    # Each failure drained its node, and nothing else did.
+    assert sorted(played.drained) == sorted(set(played.failed.values()))
+    assert all(len(reasons_given) == 1 for reasons_given in played.drained.values())
+    # Each job counts once.
+    counted = check_ledger.read(played.operator.told(played.body, [CHECK]) or ()).counts
+    passed = sum(there.states == {"COMPLETED"} for there in ends)
+    cancelled = sum(there.states == {"CANCELLED"} for there in ends)
+    expected = {Verdict.PASS: passed, Verdict.FAIL: len(played.failed), Verdict.NONE: cancelled}
+    assert {verdict: number for (_, verdict), number in counted.items()} == {k: v for k, v in expected.items() if v}
+
+
+def test_the_ledger_reads_what_it_wrote_and_fits_its_schema() -> None:
+    failed = CheckJob(8, "bandwidth", "cpu-2", NOW, "job 8 TIMEOUT")
+    latest = {
+        "cpu-0": Latest(Verdict.PASS, NOW),
+        "cpu-3": Latest(Verdict.PASS, NOW),
+        "cpu-4": Latest(Verdict.NONE, NOW),
+    }
+    whole = dataclasses.replace(ledger_of(OPEN, failed, latest=latest), counts={("bandwidth", Verdict.PASS): 2})
+    rows = check_ledger.written(whole, ["bandwidth"])
+    jsonschema.validate(rows, schema.told())
+    assert check_ledger.read(rows) == whole
+    assert rows[0]["checked"][1] == {"at": "2026-01-01T00:00:00Z", "verdict": "PASS", "nodes": ["cpu-0", "cpu-3"]}
+
+
+def test_the_ledger_forgets_nodes_and_checks_that_are_gone_but_no_job() -> None:
+    there = ledger_of(OPEN, latest={"cpu-0": Latest(Verdict.PASS, NOW), "cpu-9": Latest(Verdict.PASS, NOW)})
+    (row,) = check_ledger.written(there, [], {"cpu-0"})
+    assert [group["nodes"] for group in row["checked"]] == [["cpu-0"]]
+    assert check_ledger.written(ledger_of(latest={"cpu-0": Latest(Verdict.PASS, NOW)}), []) == []
