@@ -153,7 +153,10 @@ class AccountingRoom:
         key = str(self._folder / "etc/jwt.key")
         asked = json.dumps({"cluster": CLUSTER, "key": key, "declared": declared, "status": status})
         room = ["nsenter", "-t", str(self._pid), "--net", sys.executable, "-m", "tests.image.account_steps"]
-        done = subprocess.run(room, input=asked, capture_output=True, text=True, timeout=120, check=False)
+        found_as_here = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(
+            room, input=asked, env=found_as_here, capture_output=True, text=True, timeout=120, check=False
+        )
         assert done.returncode == 0, done.stderr
         told: dict[str, Any] = json.loads(done.stdout)
         return told
