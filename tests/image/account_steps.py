@@ -65,7 +65,7 @@ async def _answering(rest: SlurmRest) -> None:
             try:
                 await rest.administrators()
             except SlurmError:
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(0.2)  # It tells nobody that it answers.
             else:
                 return
 

@@ -187,7 +187,7 @@ class AccountingRoom:
         deadline = time.monotonic() + 90
         while not holds():
             assert time.monotonic() < deadline, self._logs()
-            time.sleep(0.2)
+            time.sleep(0.2)  # Daemons tell nobody that they answer.
 
     def _logs(self) -> str:
         return "\n".join(log.read_text(errors="replace")[-2000:] for log in sorted(self._folder.glob("*.log")))

@@ -37,15 +37,13 @@ for left in reversed(range(50)):
     try:
         print(urllib.request.urlopen(request, timeout=30).read().decode())
         break
-    except ConnectionRefusedError:
-        raise
     except urllib.error.HTTPError as error:
         print(error.read().decode())
         break
     except urllib.error.URLError:
         if not left:
             raise
-        time.sleep(0.2)
+        time.sleep(0.2)  # slurmrestd tells nobody that it listens.
 """
 NOBODYS = """#!/bin/sh
 [ "$(id -u)" = 65534 ] || exit 40

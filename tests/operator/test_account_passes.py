@@ -142,7 +142,7 @@ def test_what_slurmdbd_takes_without_an_effect_is_told(passes: Passes) -> None:
         assert told.message == f"not set in slurmdbd: user alice in optics MaxJobs=3: {NO_EFFECT}"
 
 
-def test_a_pass_ends_in_time_and_the_next_one_goes_on(passes: Passes) -> None:
+def test_a_pass_ends_in_time_and_the_next_one_goes_on(passes: Passes, monkeypatch: pytest.MonkeyPatch) -> None:
     many = Declared(records(qos={f"q{number:02}": {} for number in range(30)}))
     database = passes.database
     slowly = database.change_account
@@ -151,7 +151,7 @@ def test_a_pass_ends_in_time_and_the_next_one_goes_on(passes: Passes) -> None:
         passes.now += 1
         await slowly(cluster, change)
 
-    database.change_account = change  # type: ignore[method-assign]
+    monkeypatch.setattr(database, "change_account", change)
     (told,) = passes.run(many)
     assert told.message == "22 of 30 changes of QOS, accounts and users are left"
     assert told.severity.name == "PROGRESSING"

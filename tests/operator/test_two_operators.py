@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import httpx
 import pytest
-from slurm_operator.clients import kubernetes, lease, slurmrestd
+from slurm_operator.clients import kubernetes, lease, slurmrestd, slurmrestd_connection
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
 from slurm_operator.clients.lease import Lease, NotLeading
 from slurm_operator.reconcile.cluster import Reconciler
@@ -39,7 +39,7 @@ def acts_if_it_answers(port: int) -> bool:
 
 
 def test_what_is_under_way_ends_before_another_may_begin() -> None:
-    longest = max(kubernetes.DEADLINE_SECONDS, slurmrestd.DEADLINE_SECONDS)
+    longest = max(kubernetes.DEADLINE_SECONDS, slurmrestd_connection.DEADLINE_SECONDS)
     assert lease.TRUST_SECONDS + longest < lease.DURATION_SECONDS
 
 

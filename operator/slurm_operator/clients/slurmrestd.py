@@ -1,65 +1,44 @@
-"""A client of slurmrestd: every call has a deadline, and every failure is a typed error.
+"""What the operator asks of slurmrestd, and has it change.
 
-Seen with 26.05: a refused change answers 422 with `errors`. A slurmctld that is away answers 502 with error 1800. An
-unknown node in GET node/NAME answers 200 with `errors`, and an unchanged listing 304.
+Seen with 26.05: an unknown node in GET node/NAME answers 200 with `errors`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import datetime
-import ssl
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-import httpx
-import jwt
-
-from contract import names, paths
-from slurm_operator import metrics
+from contract import names
 from slurm_operator.accounts import Found
 from slurm_operator.clients import slurm_accounts
 from slurm_operator.clients import slurmrestd_answers as answers
+from slurm_operator.clients import slurmrestd_records as records
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurmrestd_connection import DEADLINE_SECONDS, LISTING_SECONDS, Connection
 from slurm_operator.decide.cluster.accounts import Change, Removal
 from slurm_operator.state.slurm import Reservation, Running, SeenCheckJob, SlurmJob, SlurmNode
 
-DEADLINE_SECONDS = 5.0
-LISTING_SECONDS = 30.0
-"""Deadline of answers that grow with nodes and jobs. Only a slurmrestd that has answered before is asked for them."""
-TOKEN_SECONDS = 240
 FULL_LISTING_SECONDS = 60.0
-NO_ANSWER = (httpx.HTTPError, httpx.InvalidURL, ExceptionGroup)
-"""Errors that httpx raises, for an invalid URL, too; the group is anyio's, about a port beyond 65535."""
 _UNKNOWN_NODE = frozenset({0, 2018})
 """Errors for a node that does not exist: that of GET node/NAME, and ESLURM_INVALID_NODE_NAME."""
 _UNKNOWN_JOB = 2017
 """ESLURM_INVALID_JOB_ID."""
 
+_A = TypeVar("_A", answers.Jobs, answers.CheckJobs)
 
-_A = TypeVar("_A", bound=answers.Answer)
 
-
-class SlurmRest:
+class SlurmRest(Connection):
     """One cluster's slurmrestd."""
 
     def __init__(self, url: str, key_file: Path, authority: bytes | None = None) -> None:
-        self.url = url
-        self.authority = authority
-        self._key_file = key_file
-        self._client = httpx.AsyncClient(trust_env=False, verify=_trust(authority))
-        self._token = ("", 0.0)
+        super().__init__(url, key_file, authority)
         self._nodes: dict[str, SlurmNode] | None = None
         self._next_update_time = 0
         self._full_listing_at = 0.0
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._client.aclose()
 
     async def nodes(self, *, full: bool) -> Mapping[str, SlurmNode]:
         """List all nodes; unless `full`, an unchanged listing costs slurmctld nothing (HTTP 304).
@@ -82,7 +61,7 @@ class SlurmRest:
         listed = answers.listed("nodes", answer.nodes)
         known = self._nodes or {}
         # An unchanged record stays the same object: two listings of thousands of nodes share all but what changed.
-        nodes = {node.name: _same(known.get(node.name), node) for node in map(answers.node, listed)}
+        nodes = {node.name: _same(known.get(node.name), node) for node in map(records.node, listed)}
         if len(nodes) != len(listed):
             raise SlurmError(Trouble.UNUSABLE, "nodes: a node is listed twice")
         self._nodes = nodes
@@ -101,7 +80,7 @@ class SlurmRest:
     async def time_there(self) -> datetime.datetime | None:
         """Return the time by slurmctld's clock; None if slurmctld does not say."""
         answer = await self._read_as(answers.Diagnosis, "diag", "/diag/")
-        return answers.since(answer.statistics.req_time) if answer and answer.statistics else None
+        return records.since(answer.statistics.req_time) if answer and answer.statistics else None
 
     async def job_states(self) -> list[tuple[str, frozenset[str]]]:
         """List the states of all jobs by id. Tasks of an array and components of a heterogeneous job stand apart.
@@ -114,28 +93,30 @@ class SlurmRest:
         if answer is None:
             raise SlurmError(Trouble.UNUSABLE, "jobs: 'not modified' without a question about changes")
         listed = answers.listed("jobs", answer.jobs)
-        return [(str(record.job_id), answers.states("jobs", record.state)) for record in listed]
+        return [(str(record.job_id), records.states("jobs", record.state)) for record in listed]
 
     async def job(self, number: str) -> Sequence[SlurmJob]:
         """Read a job, all its components if it is heterogeneous; nothing if slurmctld has forgotten it."""
-        try:
-            answer = await self._read_as(answers.Jobs, "job", f"/job/{quote(number, safe='')}")
-        except SlurmError as error:
-            if error.reason is Trouble.REFUSED and _UNKNOWN_JOB in error.numbers:
-                return ()
-            raise
-        return [answers.job(item) for item in answers.listed("job", answer.jobs if answer else None)]
+        answer = await self._about_job(answers.Jobs, number)
+        return [records.job(item) for item in answers.listed("job", answer.jobs)] if answer else ()
 
     async def check_job(self, job_id: int) -> SeenCheckJob | None:
         """Read a job of a long check; None if slurmctld has forgotten it."""
+        answer = await self._about_job(answers.CheckJobs, str(job_id))
+        jobs = answers.listed("job", answer.jobs) if answer else []
+        return records.check_job(jobs[0]) if jobs else None
+
+    async def _about_job(self, kind: type[_A], number: str) -> _A | None:
+        """Read what slurmctld says of a job; None if it has forgotten it."""
         try:
-            answer = await self._read_as(answers.CheckJobs, "job", f"/job/{job_id}")
+            answer = await self._read_as(kind, "job", f"/job/{quote(number, safe='')}")
         except SlurmError as error:
             if error.reason is Trouble.REFUSED and _UNKNOWN_JOB in error.numbers:
                 return None
             raise
-        jobs = answers.listed("job", answer.jobs if answer else None)
-        return answers.check_job(jobs[0]) if jobs else None
+        if answer is None:
+            raise SlurmError(Trouble.UNUSABLE, "job: 'not modified' without a question about changes")
+        return answer
 
     async def submit(self, job: Mapping[str, Any]) -> int:
         """Submit a batch job and return its id."""
@@ -160,7 +141,7 @@ class SlurmRest:
         """List all reservations, of now and for later."""
         answer = await self._read_as(answers.Reservations, "reservations", "/reservations/")
         listed = answers.listed("reservations", answer.reservations if answer else None)
-        return tuple(answers.reservation(reservation) for reservation in listed)
+        return tuple(records.reservation(reservation) for reservation in listed)
 
     async def reserve(
         self, name: str, nodes: Sequence[str], starts: datetime.datetime, ends: datetime.datetime
@@ -189,7 +170,7 @@ class SlurmRest:
             if error.reason is Trouble.REFUSED and error.numbers and error.numbers <= _UNKNOWN_NODE:
                 return None
             raise
-        listed = [answers.node(item) for item in answers.listed("node", answer.nodes if answer else None)]
+        listed = [records.node(item) for item in answers.listed("node", answer.nodes if answer else None)]
         return next((node for node in listed if node.name == name), None)
 
     async def drain(self, name: str, reason: str) -> None:
@@ -240,7 +221,7 @@ class SlurmRest:
         """Ask slurmctld what it runs with."""
         answer = await self._read("conf", "/conf")
         try:
-            shown, started = answer["slurm_conf"], answers.moment(int(answer["slurm_conf_meta"]["BOOT_TIME"]))
+            shown, started = answer["slurm_conf"], records.moment(int(answer["slurm_conf_meta"]["BOOT_TIME"]))
             communication = frozenset(str(word).lower() for word in shown.get("CommunicationParameters") or ())
             counts_memory = any("memory" in str(word).lower() for word in shown.get("SelectTypeParameters") or ())
             return Running(",".join(shown["SlurmctldParameters"]), started, communication, counts_memory)
@@ -252,7 +233,7 @@ class SlurmRest:
         answer = await self._read_as(answers.Partitions, "partition", f"/partition/{quote(name, safe='')}")
         # For an unknown partition slurmrestd answers with a warning, without a list.
         partitions = (answer.partitions if answer else None) or []
-        return next(iter(answers.states(name, partitions[0].partition.state))) if partitions else ""
+        return next(iter(records.states(name, partitions[0].partition.state))) if partitions else ""
 
     async def set_partition(self, name: str, state: str) -> None:
         """Set a partition's state until slurmctld reads its files again."""
@@ -292,94 +273,6 @@ class SlurmRest:
         path, params = slurm_accounts.deletion(cluster, removal)
         await self._call("remove_account", "DELETE", names.REST_DATABASE_API + path, params=params)
 
-    async def _read(self, call: str, path: str) -> dict[str, Any]:
-        """Read the whole of a small answer."""
-        content = await self._fetch(call, path, {}, DEADLINE_SECONDS)
-        return dict(answers.decoded(call, content, dict[str, Any])) if content else {}
-
-    async def _read_as(
-        self,
-        kind: type[_A],
-        call: str,
-        path: str,
-        params: Mapping[str, str] | None = None,
-        seconds: float = DEADLINE_SECONDS,
-    ) -> _A | None:
-        """Read the fields of one kind of answer that decisions need; None for 'not modified'."""
-        content = await self._fetch(call, path, params or {}, seconds)
-        return None if content is None else answers.decoded(call, content, kind)
-
-    async def _fetch(self, call: str, path: str, params: Mapping[str, str], seconds: float) -> bytearray | None:
-        """Ask, and ask again if slurmrestd was away or refused the token. A call that waited long is not repeated."""
-        began = time.monotonic()
-        try:
-            return await self._call(call, "GET", path, params=params, seconds=seconds)
-        except SlurmError as error:
-            again = error.reason in (Trouble.UNREACHABLE, Trouble.FORBIDDEN)
-            if not again or time.monotonic() - began > 2 * DEADLINE_SECONDS:
-                raise
-        self._token = ("", 0.0)
-        await asyncio.sleep(0.2)
-        return await self._call(call, "GET", path, params=params, seconds=seconds)
-
-    async def _call(
-        self,
-        call: str,
-        method: str,
-        path: str,
-        body: dict[str, Any] | None = None,
-        params: Mapping[str, str] | None = None,
-        seconds: float = DEADLINE_SECONDS,
-    ) -> bytearray | None:
-        try:
-            with metrics.REST.labels(call).time():
-                return answers.checked(call, *await self._request(method, path, body, params, seconds))
-        except SlurmError as error:
-            metrics.REST_ERRORS.labels(call, error.reason).inc()
-            raise
-
-    async def _request(
-        self,
-        method: str,
-        path: str,
-        body: dict[str, Any] | None,
-        params: Mapping[str, str] | None,
-        seconds: float,
-    ) -> tuple[int, bytearray]:
-        try:
-            headers = {"X-SLURM-USER-TOKEN": self._user_token()}
-            api = "" if path.startswith(names.REST_DATABASE_API) else names.REST_API
-            url = self.url + api + path
-            asking = self._client.stream(method, url, params=params, json=body, headers=headers, timeout=seconds)
-            content = bytearray()  # httpx would hold the whole twice: 25 MB of 5,000 nodes.
-            # httpx limits each read; a server that drips bytes is stopped by the limit on the whole.
-            async with asyncio.timeout(seconds), asking as answer:
-                async for some in answer.aiter_bytes():
-                    content += some
-                return answer.status_code, content
-        except (*NO_ANSWER, TimeoutError) as error:
-            if distrust := _distrust(error):
-                raise SlurmError(Trouble.UNTRUSTED, f"{self.url}: {self._whose_fault(distrust)}") from error
-            what = "no answer in time" if isinstance(error, TimeoutError | httpx.TimeoutException) else str(error)
-            raise SlurmError(Trouble.UNREACHABLE, f"{self.url}: {what or type(error).__name__}") from error
-        except OSError as error:
-            raise SlurmError(Trouble.FORBIDDEN, f"the key for tokens cannot be read: {error}") from error
-
-    def _whose_fault(self, distrust: ssl.SSLCertVerificationError) -> str:
-        if self.authority is None:
-            return f"there is no CA in {paths.REST_AUTHORITY_FILE} to trust; is the Secret with the certificate there?"
-        return f"its certificate is not trusted: {distrust.verify_message}"
-
-    def _user_token(self) -> str:
-        token, expires = self._token
-        now = time.time()
-        if now >= expires - TOKEN_SECONDS / 2:
-            expires = now + TOKEN_SECONDS
-            claims = {"iat": int(now) - 5, "exp": int(expires), "sun": names.SLURM_USER}
-            token = jwt.encode(claims, self._key_file.read_bytes(), algorithm="HS256")
-            self._token = (token, expires)
-        return token
-
 
 def _number(time: datetime.datetime) -> dict[str, object]:
     return {"set": True, "infinite": False, "number": int(time.timestamp())}
@@ -391,19 +284,3 @@ def _same(before: SlurmNode | None, now: SlurmNode) -> SlurmNode:
 
 def _node_path(name: str) -> str:
     return f"/node/{quote(name, safe='')}"
-
-
-def _trust(authority: bytes | None) -> ssl.SSLContext:
-    """Return a context that trusts one CA and no other. Broken text trusts nobody, and every call then says so."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # It checks certificate and host name, and knows no CA yet.
-    with contextlib.suppress(ssl.SSLError, UnicodeDecodeError, ValueError):
-        context.load_verify_locations(cadata=(authority or b"").decode())
-    return context
-
-
-def _distrust(error: BaseException) -> ssl.SSLCertVerificationError | None:
-    """Return the refusal of a certificate among an error's causes; None without one."""
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
-        cause = cause.__cause__ or cause.__context__
-    return cause

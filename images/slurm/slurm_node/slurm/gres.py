@@ -75,7 +75,7 @@ def wait(
         if time.monotonic() - reminded >= REMIND_SECONDS or not reminded:
             say(f"not registering yet: {sentence}")
             reminded = time.monotonic()
-        time.sleep(poll)
+        time.sleep(poll)  # Neither a driver nor slurmctld tells when it has them.
 
 
 def _lacking(wanted: Mapping[str, int], found: Mapping[str, int]) -> str:
