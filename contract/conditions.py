@@ -109,7 +109,7 @@ class Reason(StrEnum):
     CONFIG_DRY_RUN_PENDING = "ConfigDryRunPending"
     CONFIGURATION_HELD = "ConfigurationHeld"
     CONFIGURATION_REFUSED = "ConfigurationRefused"
-    """slurmctld would not start with the desired files. Waiting does not help."""
+    """slurmctld would not start with the desired files, or would hold jobs for ever. Waiting does not help."""
     PARTITIONS_CLOSING = "PartitionsClosing"
     NODES_OUTDATED = "NodesOutdated"
     RECONFIGURING = "Reconfiguring"

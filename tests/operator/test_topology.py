@@ -25,6 +25,7 @@ from slurm_operator.state.resources import Place
 from slurm_operator.state.slurm import SlurmNode, Unknown
 
 from contract import names, reasons
+from contract.conditions import NO_USE_TO_WAIT
 from tests.operator.played_clients import LeaseFor
 from tests.operator.test_configuring import CLUSTER, READS, SEEN, this_pass
 from tests.operator.test_features import state
@@ -188,12 +189,15 @@ def test_partitions_do_not_use_a_tree_before_their_nodes_are_in_it() -> None:
     on_flat = FILES | {names.SLURM_CONF: conf.replace("Nodes=ns_cpu\n", "Nodes=ns_cpu Topology=plain\n", 1)}
     on_blocks = FILES | {names.SLURM_CONF: conf.replace("Topology=plain", "Topology=nvlink")}
     others = FILES | {names.SLURM_CONF: conf.replace("Nodes=ns_cpu\n", "Nodes=ns_gpu_a\n", 1)}
-    for active in (on_flat, others, {names.SLURM_CONF: conf}):
-        told = before(FILES, "nvlink:a", active)
-        assert isinstance(told, str)
-        assert told.startswith("partitions would use topology fabric before cpu-0 are in it, and Slurm would hold wait")
+    early = "partitions would use topology fabric before cpu-0 are in it, and Slurm would hold waiting jobs: "
+    for active in (on_flat, others):
+        assert before(FILES, "nvlink:a", active) == f"{early}it waits for their places"
         assert isinstance(before(FILES, "", active), str)
         assert before(FILES, "nvlink:a,fabric:rack1", active) == []
+    new = topologies.before_reading(FILES, {names.SLURM_CONF: conf}, {"cpu-0": placed(at="")})
+    assert isinstance(new, Finding)
+    assert new.reason in NO_USE_TO_WAIT, "no node comes into a tree that slurmctld does not have"
+    assert f"{early}declare fabric beside a flat topology that is the default; in a second" in new.message
     assert before(on_blocks, "fabric:rack1") == [], "Slurm uses nodes outside of blocks, too"
     assert before(others, "") == [], "those of another set"
     by_hand = FILES[names.TOPOLOGY_YAML].removeprefix(names.TOPOLOGIES_MARK)

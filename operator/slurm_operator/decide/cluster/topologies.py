@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 
 from contract import names
+from contract.conditions import Reason
 from contract.slurm_names import slurm_node_set
 from slurm_operator.actions import UpdateNode
 from slurm_operator.decide.cluster import config
 from slurm_operator.decide.nodes import topology
 from slurm_operator.decide.nodes.topology import Topologies
-from slurm_operator.findings import Finding, shown
+from slurm_operator.findings import Finding, Severity, shown
 from slurm_operator.state.slurm import Nodes, Running, Unknown
 
 _PARTITION = re.compile(r"^\s*PartitionName\s*=(.*)", re.IGNORECASE | re.MULTILINE)
@@ -64,11 +65,31 @@ def before_reading(
         (name, tree) for name, kept, own in places for tree, of in new if of == own and not topology.is_in(kept, tree)
     ]
     if late:
-        trees = ", ".join(sorted({tree for _, tree in late}))
-        why = f"partitions would use topology {trees} before {shown(sorted({name for name, _ in late}))} are in it"
-        ways = "first declare it and the places, and keep the default; then let partitions use it"
-        return Finding(config.HELD, f"{why}, and Slurm would hold waiting jobs: {ways}")
+        return _before_their_nodes(late, before.keys())
     return [UpdateNode(name, topology=kept) for name, (kept, gone) in left.items() if gone]
+
+
+def _before_their_nodes(late: Sequence[tuple[str, str]], active: Set[str]) -> Finding:
+    """Return why partitions may not use trees yet; nodes only come into a tree that slurmctld has.
+
+    Args:
+        late: nodes, each with a tree that it is not in.
+        active: names of the topologies that slurmctld has.
+    """
+    trees = sorted({tree for _, tree in late})
+    why = (
+        f"partitions would use topology {', '.join(trees)} before {shown(sorted({name for name, _ in late}))} are in it"
+    )
+    message = f"{why}, and Slurm would hold waiting jobs"
+    if new := [tree for tree in trees if tree not in active]:
+        steps = (
+            f"declare {', '.join(new)} beside a flat topology that is the default; in a second `pulumi up` change that"
+        )
+        severity = Severity.WRONG | Severity.BLOCKING
+        return Finding(
+            Reason.CONFIGURATION_REFUSED, f"the declared configuration is not used: {message}: {steps}", severity
+        )
+    return Finding(config.HELD, f"{message}: it waits for their places")
 
 
 def _is_our_tree(files: Mapping[str, str], name: str) -> bool:

@@ -1,0 +1,139 @@
+"""What slurmrestd's answers say, as state."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import re
+
+import msgspec
+
+from contract import reasons
+from slurm_operator.clients import hostlist
+from slurm_operator.clients import slurmrestd_answers as answers
+from slurm_operator.clients.slurm_error import SlurmError, Trouble
+from slurm_operator.gres import canonical
+from slurm_operator.state.slurm import EVERY_NODE, Facts, Reservation, SeenCheckJob, SlurmJob, SlurmNode
+
+_ADDED = re.compile(rf"( : ({'|'.join((reasons.NOT_RESPONDING, *reasons.REBOOTS))}))+$")
+"""Endings that slurmctld adds to a node's reason for good: it was silent for SlurmdTimeout, or rebooted."""
+
+
+def node(raw: msgspec.Raw) -> SlurmNode:
+    """A node's record as state."""
+    item = answers.decoded("node", raw, answers.Node)
+    return SlurmNode(
+        name=item.name,
+        states=states(item.name, item.state),
+        reason=_ADDED.sub("", item.reason),
+        reason_user=item.reason_set_by_user,
+        allocated_cpus=item.alloc_cpus,
+        started=since(item.slurmd_start_time),
+        reason_set=since(item.reason_changed_at),
+        comment=item.comment,
+        extra=item.extra,
+        facts=_facts(item.cpus, item.real_memory, item.gres, tuple(item.options.items())),
+        allocated_memory=item.alloc_memory,
+        features=None if item.features is None else _shared(item.features),
+        weight=item.weight,
+        topology=item.topology,
+    )
+
+
+@functools.lru_cache(1000)
+def _facts(cpus: int | None, memory_mib: int | None, gres: str, options: tuple[tuple[str, int], ...]) -> Facts | None:
+    """A record's size, the same object for all nodes of a kind."""
+    if cpus is None or memory_mib is None:
+        return None
+    return Facts(cpus, memory_mib, "" if gres == "(null)" else canonical(gres), options)
+
+
+def job(item: answers.Job) -> SlurmJob:
+    """A job as state."""
+    named = [_nodes_or_every(item.required_nodes), _nodes_or_every(item.excluded_nodes)]
+    cpus = max(1, _given(item.minimum_cpus_per_node) or 1)
+    memory = _given(item.memory_per_node)
+    return SlurmJob(
+        job_id=item.job_id,
+        states=states(str(item.job_id), item.job_state),
+        partitions=frozenset(item.partition.split(",")) - {""},
+        nodes=_nodes_or_every(item.nodes),
+        requeues=item.requeue and item.batch_flag,
+        names=EVERY_NODE if any(nodes is EVERY_NODE for nodes in named) else frozenset().union(*named),
+        node_count=max(1, item.node_count.number) if item.node_count else 1,
+        waits_for=item.state_reason,
+        # Without a limit Slurm counts a year.
+        ends=since(item.end_time) if item.time_limit is None or not item.time_limit.infinite else None,
+        limit_minutes=_given(item.time_limit),
+        account=item.account,
+        qos=item.qos,
+        cpus_per_node=cpus,
+        memory_per_node=(_given(item.memory_per_cpu) or 0) * cpus if memory is None else memory,
+    )
+
+
+def check_job(item: answers.CheckJob) -> SeenCheckJob:
+    """A job of a long check as state."""
+    status = _given(item.exit_code.return_code) if item.exit_code else None
+    seen = states(item.name, item.job_state)
+    return SeenCheckJob(item.name, item.user_id, item.required_nodes, seen, status, held=item.hold)
+
+
+def reservation(item: answers.Reservation) -> Reservation:
+    """A reservation as state.
+
+    Raises:
+        SlurmError: nobody can read its nodes.
+    """
+    try:
+        nodes = hostlist.expand(item.node_list)
+    except ValueError as error:
+        raise SlurmError(Trouble.UNUSABLE, f"reservation {item.name}: {error}") from error
+    return Reservation(
+        name=item.name,
+        nodes=nodes,
+        starts=since(item.start_time) or moment(0),
+        ends=since(item.end_time) or moment(0),
+        users=item.users,
+        accounts=item.accounts,
+        flags=frozenset(item.flags),
+    )
+
+
+def _nodes_or_every(words: str) -> frozenset[str]:
+    """The nodes of a hostlist; what nobody can read may be any."""
+    try:
+        return hostlist.expand(words)
+    except ValueError:
+        return EVERY_NODE
+
+
+def _given(value: answers.Number | None) -> int | None:
+    """A number, None if there is none or it is infinite."""
+    return value.number if value is not None and value.set and not value.infinite else None
+
+
+def since(value: answers.Number | None) -> datetime.datetime | None:
+    """A time, None if there is none."""
+    return moment(value.number) if value is not None and value.number else None
+
+
+def moment(seconds: int) -> datetime.datetime:
+    """A time of slurmctld's."""
+    try:
+        return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    except (OverflowError, ValueError, OSError) as error:
+        raise SlurmError(Trouble.UNUSABLE, f"{seconds} is no time: {error}") from error
+
+
+def states(of: str, states: tuple[str, ...]) -> frozenset[str]:
+    """The states of what is named `of`, which has to have one."""
+    if not states:
+        raise SlurmError(Trouble.UNUSABLE, f"{of} has no state")
+    return _shared(states)
+
+
+@functools.lru_cache(1000)
+def _shared(words: tuple[str, ...]) -> frozenset[str]:
+    """Few combinations of states, and of features, are shared by many nodes and jobs."""
+    return frozenset(words)
