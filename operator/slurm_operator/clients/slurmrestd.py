@@ -1,4 +1,4 @@
-"""What the operator asks of slurmrestd, and has it change.
+"""Asks slurmrestd, and has it change Slurm.
 
 Seen with 26.05: an unknown node in GET node/NAME answers 200 with `errors`.
 """

@@ -1,4 +1,4 @@
-"""What slurmrestd's answers say, as state."""
+"""Turns slurmrestd's answers into state."""
 
 from __future__ import annotations
 
