@@ -75,7 +75,8 @@ def test_an_update_waits_for_its_window_and_goes_when_that_is_open(slurm, before
     reason = f"squeue -h -j {job} -o '%T %r'"
     slurm.wait("a long job waits", lambda: slurm.sh(reason).ok() not in ("PENDING None", "PENDING Priority"), SECONDS)
     assert slurm.sh(reason).ok().startswith("PENDING "), slurm.sh(reason).ok()
-    slurm.wait("no node has a job", slurm.all_idle, SECONDS)
+    # Backfill plans a node for the job that waits.
+    slurm.wait("no node has a job", lambda: {*slurm.nodes().values()} <= {"idle", "planned"}, SECONDS)
     assert uids(slurm) == there
     slurm.sh(f"scancel {job}").ok()
 
