@@ -392,13 +392,19 @@ class SmallCluster:
         return _run([*enter, *variables, *root, "sh", "-c", f"cd; {script}"], seconds)
 
     def wait(self, what: str, condition: Callable[[], object], seconds: float) -> None:
-        """Waits for a condition; the pods' logs are in the failure."""
+        """Waits for a condition; the pods' logs, and what Slurm says of jobs and nodes, are in the failure."""
         deadline = time.monotonic() + seconds
         while not condition():
             ended = [name for name, pod in self._pods.items() if pod.poll() is not None]
-            logs = {name: self.log(name)[-2000:] for name in self._pods}
-            assert not ended and time.monotonic() < deadline, f"{what}: not within {seconds} s, ended {ended}: {logs}"
+            if ended or time.monotonic() >= deadline:
+                logs = {name: self.log(name)[-2000:] for name in self._pods}
+                raise AssertionError(f"{what}: not within {seconds} s, ended {ended}: {self._asked()} {logs}")
             time.sleep(0.2)
+
+    def _asked(self) -> str:
+        with suppress(Exception):
+            return self.pod("for what in jobs nodes; do timeout 20 /opt/slurm/bin/scontrol show $what; done").stdout
+        return "slurmctld was not asked"
 
     def end(self, name: str) -> None:
         """Ends a pod; its namespaces and mounts go with its processes."""
