@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -110,3 +111,11 @@ class Tally:
         """Return the slowest tests, with the setup and teardown of fixtures that ran for them."""
         last = sorted(self.seconds.items(), key=lambda item: -item[1])[:SLOWEST]
         return [f"{seconds:6.1f} s  {test[1]}" for test, seconds in last]
+
+
+def join_reports(reports: Sequence[Path], joined: Path) -> None:
+    """Write the suites of several JUnit reports into one."""
+    root = ElementTree.Element("testsuites")
+    for report in reports:
+        root.extend(ElementTree.parse(report).getroot().iter("testsuite"))  # noqa: S314 - our own pytest wrote it
+    ElementTree.ElementTree(root).write(joined, encoding="utf-8", xml_declaration=True)

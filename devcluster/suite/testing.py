@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from devcluster.machine.bootstrap import CHECKOUT, cache_folder
 from devcluster.machine.progress import say
 from devcluster.node import node_cli, toolchain
 from devcluster.suite.lanes import INTERRUPTED, Programs, side_by_side
-from devcluster.suite.tally import Tally, Test, Watch
+from devcluster.suite.tally import Tally, Test, Watch, join_reports
 from devcluster.vm import kernel, own_kernel
 from devcluster.vm import tests as vm_tests
 
@@ -75,6 +76,7 @@ BESIDE_CLUSTERS = (OPERATOR, UNIT_AND_NATIVE, A_JOBS_LIFE_ON_V2, THE_GUEST_ITSEL
 """The other lane: phases that take turns beside *image* and *e2e* (docs/adr/0030)."""
 PHASES = (OPERATOR, IMAGE, E2E, UNIT_AND_NATIVE, DEV_CLUSTER)
 ALL_IN_GUEST = Phase("cgroup v2 and NFS", 20, (vm_tests.FOLDER,), in_guest=True)
+CHOSEN_IN_GUEST = "chosen tests in a guest"
 Result = TypeVar("Result")
 BUILD_BUDGET_MINUTES = {"toolchain": 15, "images": 12, "guest": 15}
 WITHOUT_KERNEL_MINUTES = 55.0
@@ -183,9 +185,35 @@ def run_in_guest(paths: list[str], junit: Path | None) -> int:
     tally = Tally()
     _timed(tally, "images", lambda: images.build_all(cache_folder()))
     _timed(tally, "guest", lambda: vm_tests.prepare(paths))
-    phase = replace(ALL_IN_GUEST, folders=tuple(paths)) if paths else ALL_IN_GUEST
-    status = _phase(tally, phase, CHECKOUT, junit)
+    if paths:
+        status = _phase(tally, replace(ALL_IN_GUEST, name=CHOSEN_IN_GUEST, folders=tuple(paths)), CHECKOUT, junit)
+    elif vm_tests.take_two_guests():
+        status = _in_two_guests(tally, junit)
+    else:
+        status = _phase(tally, ALL_IN_GUEST, CHECKOUT, junit)
     _print(tally)
+    return status
+
+
+def _in_two_guests(tally: Tally, junit: Path | None) -> int:
+    """Run the halves of tests/vm in a guest each; the output of the first is shown when it ends."""
+    first, second = vm_tests.halves()
+    say(f"two guests side by side, since this machine has room; shown later: {', '.join(first)}")
+    watch = Watch()
+    with tempfile.TemporaryDirectory() as folder:
+        reports = [Path(folder) / name for name in ("first.xml", "second.xml")]
+
+        def lane() -> int:
+            command = [sys.executable, "-m", "devcluster", "test-vm", "--junit", str(reports[0]), *first]
+            return _PROGRAMS.run(command, CHECKOUT, os.environ)
+
+        here = replace(ALL_IN_GUEST, name="the second guest", folders=tuple(second))
+        status = side_by_side([lane], lambda: _phase(tally, here, CHECKOUT, reports[1]), _PROGRAMS)
+        if reports[0].exists():
+            tally.add_report(reports[0])
+        if junit:
+            join_reports([report for report in reports if report.exists()], junit)
+    tally.parts["both guests"] = watch.spent(ALL_IN_GUEST.minutes)
     return status
 
 

@@ -87,6 +87,16 @@ def run(
     return int(status.read_text())
 
 
+def has_room(guests: int) -> bool:
+    """Return whether the machine has memory and disk for so many guests at once."""
+    with shared_folder() as folder:
+        try:
+            _require_room(Size(memory_mib=guests * Size().memory_mib), folder)
+        except StepFailed:
+            return False
+        return shutil.disk_usage(folder).free >= guests * DISK_BYTES
+
+
 def _require_room(size: Size, folder: Path) -> None:
     wanted = size.memory_mib << 20
     # The kernel's memory is a file without a name, of tmpfs.

@@ -118,6 +118,21 @@ def run(paths: Sequence[str], report: Path, seconds: float | None = None) -> int
     return status
 
 
+def halves() -> tuple[list[str], list[str]]:
+    """Return the files of tests/vm that need NFS, and all others: about as many minutes each."""
+    files = sorted(str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / FOLDER).glob("test_*.py"))
+    nfs = [path for path in files if Path(path).name.startswith("test_nfs_")]
+    return nfs, [path for path in files if path not in nfs]
+
+
+def take_two_guests() -> bool:
+    """Return whether the tests need a guest, and the machine has two processors and room for two guests at once.
+
+    A guest's tests leave half of two processors idle.
+    """
+    return bool(own_kernel.lacking()) and (os.cpu_count() or 1) > 1 and guest.has_room(2)
+
+
 def _run_here(pytest: Sequence[str], seconds: float) -> int:
     environment = {**os.environ, "PULUMI_SLURM_NFS_TOOLS": str(nfs_tools.folder() or "")}
     process = subprocess.Popen(pytest, cwd=CHECKOUT, env=environment)

@@ -207,3 +207,48 @@ def test_a_file_of_another_phase_is_run_there_alone(checkout: Path) -> None:
     assert tally.count("passed") == 1
     (left_out,) = (each.without for each in testing.PHASES if each.without)
     assert left_out == testing.THE_GUEST_ITSELF.folders
+
+
+REPORT = '<testsuites><testsuite name="pytest"><testcase classname="c" name="{}">{}</testcase></testsuite></testsuites>'
+
+
+def test_the_two_guests_have_each_file_once() -> None:
+    first, second = vm_tests.halves()
+    names = {path.name for path in (testing.CHECKOUT / vm_tests.FOLDER).glob("test_*.py")}
+    assert sorted(Path(path).name for path in (*first, *second)) == sorted(names)
+    assert first
+    assert second
+
+
+@pytest.mark.parametrize("failing", [None, "first", "second"])
+def test_two_guests_give_one_result_and_one_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failing: str | None
+) -> None:
+    def played(guest: str, report: Path) -> int:
+        report.write_text(REPORT.format(guest, "<failure/>" if guest == failing else ""))
+        return int(guest == failing)
+
+    def run_program(command: list[str], *_: object) -> int:
+        assert command[command.index("--junit") + 2 :] == ["tests/vm/test_nfs.py"]
+        return played("first", Path(command[command.index("--junit") + 1]))
+
+    def run_here(paths: list[str], report: Path) -> int:
+        assert paths == ["tests/vm"]
+        return played("second", report)
+
+    monkeypatch.setattr(testing, "REPORTS", str(tmp_path))
+    monkeypatch.setattr(testing.images, "build_all", lambda _: None)
+    monkeypatch.setattr(testing._PROGRAMS, "run", run_program)
+    for name, value in (
+        ("prepare", None),
+        ("take_two_guests", True),
+        ("halves", (["tests/vm/test_nfs.py"], ["tests/vm"])),
+    ):
+        monkeypatch.setattr(vm_tests, name, lambda *_, value=value: value)
+    monkeypatch.setattr(vm_tests, "run", run_here)
+    assert bool(testing.run_in_guest([], tmp_path / "junit.xml")) is (failing is not None)
+    joined = testing.Tally()
+    joined.add_report(tmp_path / "junit.xml")
+    assert {name for _, name in joined.outcomes} == {"c::first", "c::second"}
+    told = capsys.readouterr().out
+    assert ("tests: 2 passed, 0 failed" if failing is None else "tests: 1 passed, 1 failed") in told
