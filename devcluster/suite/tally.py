@@ -114,8 +114,16 @@ class Tally:
 
 
 def join_reports(reports: Sequence[Path], joined: Path) -> None:
-    """Write the suites of several JUnit reports into one."""
+    """Write the suites of several JUnit reports into one, in which a test has its result of the last report."""
     root = ElementTree.Element("testsuites")
-    for report in reports:
-        root.extend(ElementTree.parse(report).getroot().iter("testsuite"))  # noqa: S314 - our own pytest wrote it
+    later: set[tuple[str | None, ...]] = set()
+    for report in reversed(reports):
+        suites = [*ElementTree.parse(report).getroot().iter("testsuite")]  # noqa: S314 - our own pytest wrote it
+        rows = [(suite, case) for suite in suites for case in suite.findall("testcase")]
+        named = {case: tuple(map(case.get, ("file", "classname", "name"))) for _, case in rows}
+        for suite, case in rows:
+            if named[case] in later:
+                suite.remove(case)
+        later |= {*named.values()}
+        root[:0] = suites
     ElementTree.ElementTree(root).write(joined, encoding="utf-8", xml_declaration=True)

@@ -75,7 +75,7 @@ WITH_CLUSTERS = (IMAGE, E2E)
 BESIDE_CLUSTERS = (OPERATOR, UNIT_AND_NATIVE, A_JOBS_LIFE_ON_V2, THE_GUEST_ITSELF, DEV_CLUSTER)
 """The other lane: phases that take turns beside *image* and *e2e* (docs/adr/0030)."""
 PHASES = (OPERATOR, IMAGE, E2E, UNIT_AND_NATIVE, DEV_CLUSTER)
-ALL_IN_GUEST = Phase("cgroup v2 and NFS", 20, (vm_tests.FOLDER,), in_guest=True)
+ALL_IN_GUEST = Phase("cgroup v2 and NFS", 20, (vm_tests.FOLDER,), retries=1, in_guest=True)
 CHOSEN_IN_GUEST = "chosen tests in a guest"
 Result = TypeVar("Result")
 BUILD_BUDGET_MINUTES = {"toolchain": 15, "images": 12, "guest": 15}
@@ -186,7 +186,9 @@ def run_in_guest(paths: list[str], junit: Path | None) -> int:
     _timed(tally, "images", lambda: images.build_all(cache_folder()))
     _timed(tally, "guest", lambda: vm_tests.prepare(paths))
     if paths:
-        status = _phase(tally, replace(ALL_IN_GUEST, name=CHOSEN_IN_GUEST, folders=tuple(paths)), CHECKOUT, junit)
+        retries = int(len(paths) > 1)  # Who runs one path looks for its failures.
+        chosen = replace(ALL_IN_GUEST, name=CHOSEN_IN_GUEST, folders=tuple(paths), retries=retries)
+        status = _phase(tally, chosen, CHECKOUT, junit)
     elif vm_tests.take_two_guests():
         status = _in_two_guests(tally, junit)
     else:
@@ -240,8 +242,8 @@ def _phase(tally: Tally, phase: Phase, binaries: Path, junit: Path | None = None
     if not present:
         return 0
     say(f"▸ tests: {phase.name} ({', '.join(present)})")
-    watch = Watch()
-    status, failed = _pytest(tally, phase, present, binaries, junit)
+    watch, reports = Watch(), list[Path]()
+    status, failed = _pytest(tally, phase, present, binaries, reports)
     for _ in range(phase.retries):
         files = sorted({file for file, _ in failed})
         if status != PYTEST_FAILED or not all(files):
@@ -249,21 +251,18 @@ def _phase(tally: Tally, phase: Phase, binaries: Path, junit: Path | None = None
         if phase.has_instances:
             _end_leftovers()
         say(f"▸ once more, in a run of its own: {', '.join(files)}")
-        status, failed = _pytest(tally, phase, files, binaries)
+        status, failed = _pytest(tally, phase, files, binaries, reports)
+    if junit:
+        join_reports(reports, junit)
     tally.parts[phase.name] = watch.spent(phase.minutes)
     return 0 if status == PYTEST_NO_TESTS else status
 
 
-def _pytest(
-    tally: Tally, phase: Phase, paths: list[str], binaries: Path, junit: Path | None = None
-) -> tuple[int, set[Test]]:
-    """Run tests; returned are pytest's exit status and what failed."""
+def _pytest(tally: Tally, phase: Phase, paths: list[str], binaries: Path, reports: list[Path]) -> tuple[int, set[Test]]:
+    """Run tests, and add their report; returned are pytest's exit status and what failed."""
     report = _new_report(phase)
     if phase.in_guest:
-        status = vm_tests.run(paths, report)
-        if junit and report.exists():
-            shutil.copy(report, junit)
-        return status, tally.add_report(report) if report.exists() else set()
+        return _counted(tally, vm_tests.run(paths, report), report, reports)
     left_out = [f"--ignore={path}" for path in phase.without]
     environment = {**os.environ, "PULUMI_SLURM_BINARIES": str(binaries)}
     how = ["--dist", "loadfile", "--no-loadscope-reorder"] if phase.by_file else ["--dist", "worksteal"]
@@ -276,7 +275,14 @@ def _pytest(
         CHECKOUT,
         environment,
     )
-    return status, tally.add_report(report) if report.exists() else set()
+    return _counted(tally, status, report, reports)
+
+
+def _counted(tally: Tally, status: int, report: Path, reports: list[Path]) -> tuple[int, set[Test]]:
+    if not report.exists():
+        return status, set()
+    reports.append(report)
+    return status, tally.add_report(report)
 
 
 def _new_report(phase: Phase) -> Path:

@@ -252,3 +252,15 @@ def test_two_guests_give_one_result_and_one_report(
     assert {name for _, name in joined.outcomes} == {"c::first", "c::second"}
     told = capsys.readouterr().out
     assert ("tests: 2 passed, 0 failed" if failing is None else "tests: 1 passed, 1 failed") in told
+
+
+def test_a_joined_report_has_the_last_result_of_each_test(tmp_path: Path) -> None:
+    first, second = tmp_path / "1.xml", tmp_path / "2.xml"
+    first.write_text(
+        REPORT.format("a", "<failure/>").replace("</testsuite>", '<testcase classname="c" name="b"/></testsuite>')
+    )
+    second.write_text(REPORT.format("a", ""))
+    testing.join_reports([first, second], tmp_path / "joined.xml")
+    tally = testing.Tally()
+    assert tally.add_report(tmp_path / "joined.xml") == set()
+    assert tally.count("passed") == 2
