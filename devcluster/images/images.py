@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from devcluster.images.image_recipe import NAMES, ImageError, Recipe, read_recip
 __all__ = ["NAMES", "Image", "ImageError", "build_all", "planned", "push"]
 
 ARCHIVES_KEPT = 3
+USED_SECONDS = 7200.0
+"""An archive that was used so lately stays: a run of tests may yet load it, in a guest that cannot build it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,8 @@ def _image(recipe: Recipe, folder: Path) -> Image:
 def _build(recipe: Recipe, builder: Builder) -> Image:
     image = _image(recipe, builder.folder)
     if image.archive.exists():
+        with suppress(OSError):  # A guest sees the cache read-only.
+            os.utime(image.archive)
         return image
     started = time.monotonic()
     builder.build(recipe, image.archive)
@@ -109,4 +114,5 @@ def _build(recipe: Recipe, builder: Builder) -> Image:
 def _prune(folder: Path, name: str) -> None:
     archives = sorted(folder.glob(f"{name}-*.tar"), key=lambda path: path.stat().st_mtime, reverse=True)
     for old in archives[ARCHIVES_KEPT:]:
-        old.unlink()
+        if time.time() - old.stat().st_mtime > USED_SECONDS:
+            old.unlink()

@@ -1,6 +1,8 @@
 """Inputs of an image's build, and the changes that need a new build."""
 
 import dataclasses
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -95,3 +97,13 @@ def test_packages_come_from_where_this_machine_gets_its_own(tmp_path: Path, file
 def test_a_machine_without_a_mirror_is_told_so(tmp_path: Path) -> None:
     with pytest.raises(images.ImageError, match="no package mirror"):
         image_builder.apt_mirror(tmp_path)
+
+
+def test_an_archive_that_was_used_lately_stays_beside_the_newest(tmp_path: Path) -> None:
+    now = time.time()
+    for number, age in enumerate((0, 10, 20, 30, images.USED_SECONDS + 60)):
+        archive = tmp_path / f"slurm-{number}.tar"
+        archive.touch()
+        os.utime(archive, (now - age, now - age))
+    images._prune(tmp_path, "slurm")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"slurm-{number}.tar" for number in range(4)]
