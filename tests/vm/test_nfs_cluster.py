@@ -28,8 +28,8 @@ from tests.vm.resting_cluster import RestingCluster
 
 SEEN_WITHIN_SECONDS = 5.0
 SLOW_MILLISECONDS = 5
-LONG_GRACE_SECONDS = 60
-"""Beside other work, a client may not hear of a restart within the server's shortest time."""
+LONG_GRACE_SECONDS = 90
+"""Linux' default. A client may be connected again only after 70 s: docs/nfs.md."""
 NEW_ROOT = "r2"
 SILENCE = re.compile("hangs|takes longer than 40 s")
 """A jail probe says itself that it hangs, unless its own start hangs."""
@@ -186,7 +186,7 @@ def test_a_lock_of_one_node_binds_the_other_and_in_version_4_outlives_a_restart_
     server.restart(grace_seconds=LONG_GRACE_SECONDS)
     # An idle client learns of the restart when it renews its lease. The server waits no longer than for the last one.
     for node in (WORKER, SECOND, LOGIN):
-        assert cluster.jail("touch /etc/after-a-restart", name=node, seconds=90).returncode == 0
+        assert cluster.jail("touch /etc/after-a-restart", name=node, seconds=150).returncode == 0
     # One lockd serves all networks of this kernel, so servers and clients of version 3 are not told apart here.
     assert version == "3" or cluster.is_locked_out(SECOND)
     assert held_lock.is_alive()
