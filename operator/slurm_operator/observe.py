@@ -52,10 +52,11 @@ async def workloads(reads: Reads, cluster: str) -> tuple[dict[str, Workload], di
 async def kubernetes(reads: Reads, body: Object) -> tuple[Kubernetes, Mapping[str, Object]]:
     """Read everything in Kubernetes that concerns a SlurmCluster, and the NodeSet resources as they are."""
     cluster, unread = parse_cluster(body), dict[Unread, str]()
-    everything, (sets, pods), rest = await asyncio.gather(
+    everything, (sets, pods), rest, dry_run = await asyncio.gather(
         node_sets(reads),
         workloads(reads, cluster.name),
         _unless_refused(Unread.REST, unread, reads.get("apps/v1", "deployments", cluster.rest)),
+        _unless_refused(Unread.DRY_RUN, unread, reads.get("apps/v1", "deployments", names.CONFIG_DRY_RUN)),
     )
     # After the objects: Pulumi writes the ledger before any of them, so whoever sees a change knows its ledger.
     wanted, active, ledger = await asyncio.gather(
@@ -73,6 +74,7 @@ async def kubernetes(reads: Reads, body: Object) -> tuple[Kubernetes, Mapping[st
         desired_config=wanted if shown else None,
         active_config=active if shown else None,
         ledger_revision=_ledger_revision(ledger),
+        dry_run=None if dry_run is None else parse_workload(dry_run),
         unread=unread,
     )
     return dataclasses.replace(seen, accounting_words=await _accounting_words(reads, seen)), everything

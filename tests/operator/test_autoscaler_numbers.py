@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 import pytest
-from prometheus_client import Gauge
+from prometheus_client import Gauge, generate_latest
 from slurm_operator import metrics
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 
 from contract import names
+from tests.e2e import autoscaling_page, fake_external_metrics
 from tests.operator.slow_world import SlowRest, SlowWorld, VirtualLoop, at_once, passes
 
 LATER = 30.0
@@ -108,3 +109,38 @@ def test_no_number_of_waiting_jobs_stays_once_each_set_has_a_declared_size() -> 
             world.api.there[names.NODE_SETS, name]["metadata"]["annotations"][names.ANNOTATION_REPLICAS] = "50"
 
     assert numbers(1, declare)[1] == {}
+
+
+SCALED = autoscaling_page.of_kind("ScaledObject")["spec"]["triggers"][0]["metadata"]
+
+
+def kedas_value(trigger: Mapping[str, str]) -> float | None:
+    """What KEDA's prometheus scaler makes of the operator's page; None if it ends in an error, and no node goes."""
+    value = fake_external_metrics.total(generate_latest().decode(), fake_external_metrics.terms(trigger["query"]))
+    return 0.0 if value is None and trigger.get("ignoreNullValues", "true") == "true" else value
+
+
+def seen_by_keda(trigger: Mapping[str, str], deep: int = 0) -> float | None:
+    """Let one node work and two jobs wait, one of them for four nodes, and others in a deep queue."""
+
+    async def work(loop: VirtualLoop) -> None:
+        world = SlowWorld(loop, {"cpu": 3}, 0.1)
+        world.slurm.deep = deep
+        world.slurm.run_job("cpu-0")
+        for nodes in (1, 4):
+            number = world.slurm.run_job("", state="PENDING")
+            world.slurm.jobs[number]["node_count"] = {"set": True, "infinite": False, "number": nodes}
+        await passes(world, 1)
+
+    at_once(work)
+    return kedas_value(trigger)
+
+
+def test_the_pages_query_adds_in_the_operators_own_metrics_what_works_and_what_jobs_wait_for() -> None:
+    assert seen_by_keda(SCALED) == 1 + 1 + 4
+
+
+def test_in_a_deep_queue_the_pages_scaled_object_has_no_value_and_takes_no_node() -> None:
+    assert seen_by_keda(SCALED, deep=100_000) is None
+    careless = {key: value for key, value in SCALED.items() if key != "ignoreNullValues"}
+    assert kedas_value(careless) == 0, "KEDA's default would take all idle nodes"

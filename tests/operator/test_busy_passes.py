@@ -7,15 +7,16 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 import pytest
-from slurm_operator import execute
-from slurm_operator.clients import dry_run
+from slurm_operator import execute, metrics
+from slurm_operator.clients import dry_run, job_listing
 from slurm_operator.decide.cluster import config
+from slurm_operator.decide.cluster.requeue import Outcome
 from slurm_operator.findings import Finding, lasting
 from slurm_operator.reconcile import cluster
 from slurm_operator.reconcile.configuration import Configuration
 from slurm_operator.reconcile.node_sets import UNTOLD_SECONDS
 
-from contract import names
+from contract import names, reasons
 from contract.conditions import Reason
 from tests.operator.slow_world import SlowWorld, VirtualLoop, at_once, passes
 
@@ -160,6 +161,44 @@ def test_an_update_takes_no_node_that_its_status_cannot_remember() -> None:
     sizes = {"a": 1, "b": 1}
     world = played(sizes, sizes, 1, seconds=0.1, refused=unwritten, updated=["a", "b"])
     assert (drained(world, "a"), drained(world, "b")) == (0, 1), "its slots would be forgotten"
+
+
+CALL_SECONDS = 0.03
+"""What slurmrestd takes for a job's record, among 10,000 jobs (docs/operator.md)."""
+
+
+def test_a_pass_takes_three_seconds_whatever_there_is_to_ask_about_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node leaves, a record may go, an autoscaler and a preview want counts: each asks about hundreds of jobs."""
+    passed: list[float] = []
+
+    async def work(loop: VirtualLoop) -> SlowWorld:
+        world = SlowWorld(loop, {"a": 50}, CALL_SECONDS)
+        run = world.reconciler.run
+
+        async def timed() -> Outcome:
+            began = loop.time()
+            outcome = await run()
+            passed.append(loop.time() - began)
+            return outcome
+
+        monkeypatch.setattr(world.reconciler, "run", timed)
+        world.slurm.memory = True
+        for number in range(job_listing.MOST_LOOKED_AT - 1):
+            world.slurm.run_job(f"a-{number % 40}")
+        world.slurm.run_job("a-49", state="COMPLETING")
+        world.slurm.register("a-77")
+        world.slurm.drain("a-77", reasons.SCALE_IN, names.SLURM_USER)
+        for _ in range(3 * job_listing.MOST_LOOKED_AT):
+            world.slurm.run_job("", state="PENDING", names="a-77")
+        world.scale("a", 49)
+        await passes(world, 5)
+        return world
+
+    world = at_once(work)
+    assert (world.size("a"), "a-77" in world.slurm.nodes) == (50, True), "each pass asks again"
+    assert max(passed) <= 3
+    assert metrics.PENDING_NODES.labels("main")._value.get() == 3 * job_listing.MOST_LOOKED_AT
+    assert world.api.there[names.SLURM_CLUSTERS, "test"]["status"]["jobs"], "previews have counts, too"
 
 
 def test_a_conflict_is_told_when_it_lasts() -> None:

@@ -16,11 +16,12 @@ from slurm_operator.clients.slurm_error import SlurmError, Trouble
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.configure import Configurer
 from slurm_operator.decide.cluster import config
+from slurm_operator.findings import Finding
 from slurm_operator.reconcile import growing_pause
 from slurm_operator.reconcile.configuration import Configuration
 from slurm_operator.reconcile.pass_budget import PassBudget
 from slurm_operator.reconcile.pass_context import PassContext
-from slurm_operator.state.kubernetes import Kubernetes
+from slurm_operator.state.kubernetes import Kubernetes, Pod, Workload
 from slurm_operator.state.resources import Cluster
 from slurm_operator.state.slurm import Running, Unknown
 
@@ -210,6 +211,69 @@ def test_a_new_cluster_waits_a_minute_for_its_config_dry_run_and_an_old_one_for_
     seen = dataclasses.replace(SEEN, cluster=dataclasses.replace(CLUSTER, closed=frozenset()), active_config={})
     found, _ = asyncio.run(configuration.bring(this_pass(None, seen, AWAY), AWAY, AWAY, declared=True))
     assert [each.reason for each in found] == ["ConfigDryRunPending"]
+
+
+def with_dry_run(uid: str, *, ready: bool = True) -> Kubernetes:
+    """A cluster whose slurmctld works, or not, beside a config dry run."""
+    controller = Pod("slurm-controller-0", "controller", ready=ready, running=True)
+    pods = {pod.name: pod for pod in (controller, Pod("slurm-rehearsal-1", "rehearsal", True, True, uid=uid))}
+    return dataclasses.replace(SEEN, pods=pods, dry_run=Workload("slurm-rehearsal", 1, 1, "1", created=1))
+
+
+def test_a_slurmctld_that_works_stays_while_its_new_version_refuses_the_declared_files(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    verdicts = [config.Verdict(False, "unrecognized key: Old"), config.Verdict(True, "")]
+
+    async def answer(*_: object) -> config.Verdict:
+        return verdicts.pop(0)
+
+    monkeypatch.setattr(dry_run, "ask", answer)
+    configuration = Configuration(cast(Any, None), cast(Any, None))
+
+    def kept(seen: Kubernetes) -> Finding | None:
+        return asyncio.run(configuration.keeps_controller(this_pass(None, seen, READS)))
+
+    assert kept(with_dry_run("1", ready=False)) is None, "a slurmctld that does not work has nothing to lose"
+    for _ in range(2):
+        refused = kept(with_dry_run("1"))
+        assert refused is not None
+        assert refused.reason == "ConfigurationRefused"
+        assert refused.message.endswith("refuses the declared configuration: unrecognized key: Old")
+    assert kept(with_dry_run("2")) is None, "a pod of another image is asked anew"
+    assert verdicts == []
+
+
+def test_a_slurmctld_that_works_stays_while_nobody_has_tried_its_new_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def no_answer(*_: object) -> config.Verdict:
+        raise dry_run.DryRunError("connection refused")
+
+    monkeypatch.setattr(dry_run, "ask", no_answer)
+    configuration = Configuration(cast(Any, None), cast(Any, None))
+    waits = asyncio.run(configuration.keeps_controller(this_pass(None, with_dry_run("1"), READS)))
+    assert waits is not None
+    assert waits.reason == "ConfigDryRunPending"
+
+
+def test_files_that_a_slurmctld_refused_are_tried_again_by_one_of_another_image(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    verdicts = [config.Verdict(False, "unrecognized key: New"), config.Verdict(True, "")]
+
+    async def answer(*_: object) -> config.Verdict:
+        return verdicts.pop(0)
+
+    monkeypatch.setattr(dry_run, "ask", answer)
+    nobody = cast(Any, None)
+    configuration = Configuration(execute.Executor(nobody, nobody), Configurer(nobody, nobody))
+    told = []
+    for uid in ("1", "1", "2"):
+        wanted = {"slurm.conf": FILES["slurm.conf"] + "PartitionName=held Nodes=ns_cpu\n"}
+        active = {"slurm.conf": FILES["slurm.conf"] + "PartitionName=gone Nodes=ns_cpu\n"}
+        seen = dataclasses.replace(with_dry_run(uid), desired_config=wanted, active_config=active)
+        found, _ = asyncio.run(configuration.bring(this_pass(None, seen, AWAY), AWAY, (), declared=True))
+        told.append(found[0].reason)
+    assert told == ["ConfigurationRefused", "ConfigurationRefused", "PartitionsClosing"]
 
 
 def test_what_does_not_help_is_tried_again_at_growing_pauses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,36 @@ def test_slurmctld_does_not_move_while_an_up_is_under_way_or_its_pod_ends() -> N
     assert daemons.controller(cluster({"revision": OLD, "terminating": True})) is None
 
 
+DRY_RUN = workload("slurm-rehearsal")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"current": False}, {"ready": 0}, {"created": 2}],
+    ids=["nobody has begun it", "it does not start", "a pod of the image before is there too"],
+)
+def test_a_slurmctld_that_works_stays_until_the_config_dry_run_has_started_with_the_new_image(
+    changed: dict[str, Any],
+) -> None:
+    trouble = "container rehearsal: ErrImagePull: no such image"
+    starting = Pod("slurm-rehearsal-1", "rehearsal", ready=False, running=False, trouble=trouble)
+    seen = cluster({"revision": OLD}, dry_run=dataclasses.replace(DRY_RUN, **changed))
+    seen = dataclasses.replace(seen, pods={**seen.pods, starting.name: starting})
+    assert daemons.controller(seen) is None
+    assert daemons.holds_controller(seen) == (
+        f"slurm-rehearsal has to start with the new image first (slurm-rehearsal-1: {trouble})"
+    )
+    broken = dataclasses.replace(seen.pods["slurm-controller-0"], ready=False)
+    assert isinstance(daemons.controller(dataclasses.replace(seen, pods={broken.name: broken})), DeletePod)
+
+
+def test_slurmctld_moves_when_the_config_dry_run_has_and_stays_while_nobody_can_see_it() -> None:
+    assert isinstance(daemons.controller(cluster({"revision": OLD}, dry_run=DRY_RUN)), DeletePod)
+    unseen = cluster({"revision": OLD}, unread={Unread.DRY_RUN: "forbidden"})
+    assert daemons.controller(unseen) is None
+    assert daemons.holds_controller(unseen) == "the config dry run's Deployment can't be read"
+
+
 @pytest.mark.parametrize("pod", [{"revision": OLD}, {"revision": OLD, "terminating": True}], ids=["old", "ending"])
 def test_until_slurmctld_has_moved_the_cluster_is_not_as_declared_and_no_worker_moves(pod: dict[str, Any]) -> None:
     seen = cluster(pod)

@@ -140,6 +140,7 @@ def test_counts_that_stay_are_written_again_only_now_and_then() -> None:
 
 def take(census: JobCensus, rest: PlayedRest) -> Census:
     rest.asked.clear()
+    census._listing.begin_pass()
     taken = asyncio.run(census.take(rest, 20))
     assert isinstance(taken, Census), taken
     return taken

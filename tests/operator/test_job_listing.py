@@ -183,6 +183,7 @@ def test_all_that_wait_or_run_are_looked_at_or_none() -> None:
 
 def named(rest: PlayedRest, listing: job_listing.JobListing) -> Named | None:
     rest.asked.clear()
+    listing.begin_pass()
     return asyncio.run(listing.named(rest))
 
 
@@ -236,6 +237,38 @@ def test_an_array_of_very_many_records_leaves_names_unknown() -> None:
     rest = PlayedRest(tasks)
     assert named(rest, job_listing.JobListing()) is None
     assert looked_at(rest) == set()
+
+
+def test_the_looks_of_a_pass_list_states_once_and_read_few_jobs_after_those_that_decide() -> None:
+    running = {str(number): "RUNNING" for number in range(1000, 1000 + job_listing.MOST_LOOKED_AT)}
+    waiting = {str(number): "PENDING" for number in range(5000, 5000 + job_listing.MOST_LOOKED_AT)}
+    rest, listing = PlayedRest({**running, **waiting}), job_listing.JobListing()
+
+    async def look() -> None:
+        listing.begin_pass()
+        await listing.with_processes(rest)
+        await listing.named(rest)
+        await listing.pending(rest)
+
+    asyncio.run(look())
+    assert rest.asked.count("states") == 1
+    assert len(rest.asked) == 1 + job_listing.MOST_LOOKED_AT + 2 * job_listing.LEAST_LOOKED_AT
+    asyncio.run(look())
+    assert rest.asked.count("states") == 2, "each pass lists them anew"
+
+
+def test_states_that_a_decision_rests_on_are_listed_after_its_nodes() -> None:
+    rest, listing = PlayedRest({"7": "PENDING"}), job_listing.JobListing()
+
+    async def look() -> Jobs | Unknown:
+        listing.begin_pass()
+        await listing.pending(rest)
+        rest.states["7"] = "RUNNING"
+        return await listing.with_processes(rest)
+
+    found = asyncio.run(look())
+    assert isinstance(found, Jobs)
+    assert [job.job_id for job in found.jobs] == [7]
 
 
 def test_a_deep_queue_and_a_refused_look_leave_names_unknown() -> None:

@@ -17,6 +17,7 @@ from slurm_operator.state.kubernetes import Kubernetes, Pod, Unread, Workload
 from slurm_operator.state.resources import Cluster, NodeSet
 from slurm_operator.state.slurm import Nodes, SlurmJob, SlurmNode, Unknown
 
+from contract import reasons
 from contract.conditions import Reason
 from tests.operator.sets import node_set
 
@@ -239,6 +240,13 @@ def test_a_node_that_leaves_blocks_nothing_and_says_for_what_it_waits() -> None:
     assert found["Available"].status == "True"
     assert "cpu-1 leaves when its jobs have ended" in found["Progressing"].message
     assert counts == Counts(1, ready=1, idle=1, allocated=1, drained=0, down=0, draining=1, updated=1, by_people=0)
+
+
+def test_a_record_that_outlives_its_node_is_in_nobodys_counts() -> None:
+    left = node("cpu-7", "IDLE", "DRAIN", "DYNAMIC_NORM", reason=reasons.SCALE_IN, user="slurm")
+    found, counts = judge(world(), nodes(*BOTH.values(), left))
+    assert (counts, found["Available"].status) == (judge(world(), BOTH)[1], "True")
+    assert found["Degraded"].status == "False"
 
 
 def test_jobs_that_are_waited_for_are_named_with_the_ends_of_their_time_limits() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from contract import pod_variables
 from contract.pod_variables import NodeKey
-from tests.operator.world import World, stateful_set, until
+from tests.operator import fake_dry_run
+from tests.operator.world import CONF, World, passes, stateful_set, until
 
 pytestmark = pytest.mark.apiserver
 
@@ -132,3 +133,26 @@ def test_slurmctld_moves_after_slurmdbd_and_workers_after_both(running_operator:
     assert pods["slurm-controller-0"]["spec"]["containers"][0]["image"] == "newer"
     made = [pods[name]["metadata"]["creationTimestamp"] for name in ("slurm-controller-0", "cpu-0")]
     assert made == sorted(made)
+
+
+def test_a_slurmctld_that_works_stays_until_its_new_version_was_tried_with_the_declared_files(
+    running_operator: World,
+) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    world.broken["slurm-rehearsal-0"] = "no such image"
+    deployment = stateful_set("slurm-rehearsal", "rehearsal")
+    del deployment["spec"]["serviceName"], deployment["spec"]["updateStrategy"]
+    world.create("deployments", deployment)
+    passes(world, 2)
+    before = world.uid("pods", "slurm-controller-0")
+    world.patch("configmaps", "slurm-config-wanted", {"data": {"slurm.conf": f"{CONF}Nonsense=1\n"}})
+    change_template(world, "newer", "slurm-controller")
+    waits = world.wait("Available", "False", "ControllerUpdating")["message"]
+    assert "slurm-rehearsal has to start with the new image first (slurm-rehearsal-0: " in waits
+    del world.broken["slurm-rehearsal-0"]
+    assert fake_dry_run.REFUSAL in world.wait("Stalled", "True", "ConfigurationRefused")["message"]
+    assert world.uid("pods", "slurm-controller-0") == before
+    world.patch("configmaps", "slurm-config-wanted", {"data": {"slurm.conf": CONF}})
+    until(lambda: world.uid("pods", "slurm-controller-0") not in ("", before), "slurmctld is updated")
+    world.wait("Available", "True")

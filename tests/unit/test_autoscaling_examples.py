@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
+from typing import Any
 
+import jsonschema
 import pytest
 
 from tests.e2e import autoscaling_page
@@ -22,15 +25,58 @@ QUERY = autoscaling_page.adapter_rule()["metricsQuery"]
 REQUIRED = {"metricName", "metricLabels", "timestamp", "value"}
 OPTIONAL = {"kind", "apiVersion", "window"}
 
-# https://keda.sh/docs/latest/reference/scaledobject-spec/ and https://keda.sh/docs/latest/scalers/prometheus/
-KEDA_SPEC = {
-    "scaleTargetRef", "pollingInterval", "cooldownPeriod", "initialCooldownPeriod", "idleReplicaCount",
-    "minReplicaCount", "maxReplicaCount", "fallback", "advanced", "triggers",
-}  # fmt: skip
-KEDA_PROMETHEUS = {
-    "serverAddress", "query", "threshold", "activationThreshold", "namespace", "customHeaders", "ignoreNullValues",
-    "queryParameters", "unsafeSsl", "timeout", "authModes", "cortexOrgID",
-}  # fmt: skip
+NUMBER: dict[str, Any] = {"type": "integer", "minimum": 0}
+TEXT_VALUE = {"type": "string", "minLength": 1}
+
+
+def fields(required: str, **known: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an object that has no other fields."""
+    return {"type": "object", "required": required.split(), "properties": known, "additionalProperties": False}
+
+
+# https://keda.sh/docs/latest/scalers/prometheus/: all of a trigger's metadata are strings.
+KEDA_PROMETHEUS = fields(
+    "serverAddress query threshold",
+    serverAddress={"type": "string", "pattern": "^https?://[^/]+$"},
+    query=TEXT_VALUE,
+    threshold={"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?$"},
+    activationThreshold={"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?$"},
+    ignoreNullValues={"enum": ["true", "false"]},
+    unsafeSsl={"enum": ["true", "false"]},
+    **dict.fromkeys(("namespace", "customHeaders", "queryParameters", "timeout", "authModes"), TEXT_VALUE),
+)
+# https://keda.sh/docs/latest/reference/scaledobject-spec/
+KEDA_SCALED_OBJECT = fields(
+    "apiVersion kind metadata spec",
+    apiVersion={"const": "keda.sh/v1alpha1"},
+    kind={"const": "ScaledObject"},
+    metadata={"type": "object", "required": ["name"]},
+    spec=fields(
+        "scaleTargetRef triggers",
+        scaleTargetRef=fields("name", **dict.fromkeys(("apiVersion", "kind", "name"), TEXT_VALUE)),
+        **dict.fromkeys(("pollingInterval", "cooldownPeriod", "initialCooldownPeriod"), NUMBER),
+        **dict.fromkeys(("idleReplicaCount", "minReplicaCount", "maxReplicaCount"), NUMBER),
+        fallback=fields("failureThreshold replicas", failureThreshold=NUMBER, replicas=NUMBER),
+        advanced=fields(
+            "",
+            restoreToOriginalReplicaCount={"type": "boolean"},
+            horizontalPodAutoscalerConfig=fields("", name=TEXT_VALUE, behavior={"type": "object"}),
+        ),
+        triggers={
+            "type": "array",
+            "minItems": 1,
+            "items": fields(
+                "type metadata",
+                type={"const": "prometheus"},
+                metadata=KEDA_PROMETHEUS,
+                name=TEXT_VALUE,
+                metricType={"enum": ["AverageValue", "Value", "Utilization"]},
+                useCachedMetrics={"type": "boolean"},
+                authenticationRef=fields("name", name=TEXT_VALUE, kind=TEXT_VALUE),
+            ),
+        },
+    ),
+)
 
 
 def test_an_answer_has_the_fields_of_an_external_metric_value_list() -> None:
@@ -83,10 +129,29 @@ def test_the_autoscaler_asks_for_the_metric_that_the_rule_serves_and_so_does_ked
     assert scaled["advanced"]["horizontalPodAutoscalerConfig"]["behavior"] == spec["behavior"]
 
 
-def test_the_scaled_object_has_only_fields_that_keda_documents_and_values_that_are_strings() -> None:
-    spec = autoscaling_page.of_kind("ScaledObject")["spec"]
+def without_threshold(scaled: dict[str, Any]) -> None:
+    del scaled["spec"]["triggers"][0]["metadata"]["threshold"]
 
-    assert spec.keys() <= KEDA_SPEC
-    (trigger,) = spec["triggers"]
-    assert trigger["metadata"].keys() <= KEDA_PROMETHEUS
-    assert all(isinstance(value, str) for value in trigger["metadata"].values())
+
+def a_number(scaled: dict[str, Any]) -> None:
+    scaled["spec"]["triggers"][0]["metadata"]["threshold"] = 1
+
+
+def another_word(scaled: dict[str, Any]) -> None:
+    scaled["spec"]["minReplicas"] = scaled["spec"].pop("minReplicaCount")
+
+
+def test_the_scaled_object_is_one_that_keda_documents() -> None:
+    scaled = autoscaling_page.of_kind("ScaledObject")
+
+    jsonschema.validate(scaled, KEDA_SCALED_OBJECT)
+    assert scaled["spec"]["minReplicaCount"] < scaled["spec"]["maxReplicaCount"]
+    assert scaled["metadata"]["namespace"] == autoscaling_page.of_kind("HorizontalPodAutoscaler")["metadata"]["namespace"]
+
+
+@pytest.mark.parametrize("mistake", [without_threshold, a_number, another_word])
+def test_a_scaled_object_that_keda_would_refuse_is_found(mistake: Callable[[dict[str, Any]], None]) -> None:
+    scaled = autoscaling_page.of_kind("ScaledObject")
+    mistake(scaled)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(scaled, KEDA_SCALED_OBJECT)

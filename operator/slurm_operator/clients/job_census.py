@@ -55,7 +55,8 @@ class JobCensus:
                 # A longer answer would be too large for slurmrestd.
                 left = (number for number in sorted(records) if records[number] <= job_listing.MOST_ALIVE)
                 new = [number for number in left if number not in self._known]
-                async for number, jobs in job_listing.one_by_one(rest, job_listing.first(new, records)):
+                asked = job_listing.first(new, records, self._listing.room)
+                async for number, jobs in self._listing.one_by_one(rest, asked):
                     self._known[number] = _Read(tuple(jobs), states[number], self._clock())
         except SlurmError as error:
             return Unknown(error.reason, str(error))

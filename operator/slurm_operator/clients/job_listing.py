@@ -23,7 +23,9 @@ from slurm_operator.state.slurm import Jobs, Named, SlurmJob, TooDeep, Unknown
 MOST_LISTED = 10_000
 """Longest list of jobs: slurmrestd takes 20 MiB for 10,000 of them, and time by the square of their number."""
 MOST_LOOKED_AT = 200
-"""Job records that a pass reads: each costs slurmrestd 140 KiB and some milliseconds, and a pass has three seconds."""
+"""Job records that a look reads: each costs slurmrestd 140 KiB and some milliseconds, and a pass has three seconds."""
+LEAST_LOOKED_AT = 40
+"""Job records that a look for counts reads in a pass that has read many: each look gets on, and the pass ends in time."""
 MOST_ALIVE = 1_000
 """Job records that a pass reads before a partition is removed: that is rare, and may take longer."""
 MOST_SECONDS = 20.0
@@ -37,6 +39,8 @@ NAMES_SECONDS = 3600.0
 _FOR_NODES = frozenset({"None", "Resources", "Priority", "ReqNodeNotAvail", "PartitionConfig", "PartitionNodeLimit"})
 """Slurm's reasons of jobs that more nodes would let run; one that is held, or waits for another job, has others."""
 _AT_ONCE = 4
+_States = list[tuple[str, frozenset[str]]]
+"""The number and the states of each job, as slurmrestd lists them."""
 
 
 class JobListing:
@@ -47,6 +51,19 @@ class JobListing:
         self._rests_until: dict[str, float] = {}
         self._known: dict[tuple[str, str], tuple[float, tuple[SlurmJob, ...]]] = {}
         """By slurmrestd and job: when it was looked at, and what was seen."""
+        self._read = 0
+        """Job records that this pass has read."""
+        self._listed: tuple[str, _States] | None = None
+        """The slurmrestd, and the states that this pass has listed last."""
+
+    def begin_pass(self) -> None:
+        """Forget what the pass before has read and listed."""
+        self._read, self._listed = 0, None
+
+    @property
+    def room(self) -> int:
+        """How many job records a look for counts may read in this pass."""
+        return max(LEAST_LOOKED_AT, MOST_LOOKED_AT - self._read)
 
     async def with_processes(self, rest: SlurmRest, seconds: float = MOST_SECONDS) -> Jobs | Unknown:
         """Look at jobs that may have processes; if they are too many, at suspended, completing and unheard-of ones."""
@@ -71,7 +88,7 @@ class JobListing:
                 alive = lookups(states, slurm_nodes.has_not_ended)
                 known = self._keep_known(rest.url, alive)
                 left = [number for number in sorted(alive) if number not in known]
-                async for number, read in one_by_one(rest, first(left, alive)):
+                async for number, read in self.one_by_one(rest, first(left, alive, self.room)):
                     known[number] = tuple(read)
                     self._known[rest.url, number] = (self._clock(), known[number])
                 if len(known) < len(alive):
@@ -105,9 +122,9 @@ class JobListing:
                     return None
                 waiting = lookups(states, lambda words: "PENDING" in words)
                 counted: collections.Counter[str] = collections.Counter()
-                asked = first(sorted(waiting), waiting)
+                asked = first(sorted(waiting), waiting, self.room)
                 rows = collections.Counter(asked_as(number) for number, words in states if "PENDING" in words)
-                async for number, jobs in one_by_one(rest, asked):
+                async for number, jobs in self.one_by_one(rest, asked):
                     counted.update(_nodes_asked_for(number, jobs, rows[number]))
                 return counted if len(asked) == len(waiting) else _as_many(counted, len(waiting) / max(1, len(asked)))
         except (SlurmError, TimeoutError):
@@ -129,13 +146,14 @@ class JobListing:
         """
         try:
             async with asyncio.timeout(min(seconds, MOST_SECONDS)):
+                self._listed = None  # What takes a node away rests on states that were listed after its nodes.
                 states = await self.states(rest)
                 if isinstance(states, Unknown):
                     return states
                 for kind in kinds:
                     numbers = lookups(states, kind)
                     if sum(numbers.values()) <= most:
-                        return Jobs(await _jobs_of(rest, numbers), complete=kind is kinds[0])
+                        return Jobs(await self._jobs_of(rest, numbers), complete=kind is kinds[0])
         except SlurmError as error:
             return Unknown(error.reason, str(error))
         except TimeoutError:
@@ -145,12 +163,14 @@ class JobListing:
             return TooDeep(Reason.JOBS_NOT_LISTED, f"slurmrestd did not tell of all jobs within {limit:.0f} s")
         return TooDeep(Reason.TOO_MANY_JOBS, f"more than {most} jobs would have to be looked at")
 
-    async def states(self, rest: SlurmRest) -> list[tuple[str, frozenset[str]]] | Unknown:
-        """List the states of all jobs, unless the queue is too deep or slurmctld has not counted it yet.
+    async def states(self, rest: SlurmRest) -> _States | Unknown:
+        """List the states of all jobs once a pass, unless the queue is too deep or slurmctld has not counted it yet.
 
         Raises:
             SlurmError: slurmrestd does not tell.
         """
+        if self._listed and self._listed[0] == rest.url:
+            return self._listed[1]
         deep = TooDeep(Reason.TOO_MANY_JOBS, f"the queue is not listed, for it has more than {MOST_LISTED:,} jobs")
         if self._clock() < self._rests_until.get(rest.url, 0.0):
             return deep
@@ -162,7 +182,22 @@ class JobListing:
         states = await rest.job_states()
         if len(states) > MOST_LISTED:
             self._rests_until[rest.url] = self._clock() + REST_SECONDS
+        self._listed = (rest.url, states)
         return states
+
+    async def one_by_one(
+        self, rest: SlurmRest, numbers: Sequence[str]
+    ) -> AsyncIterator[tuple[str, Sequence[SlurmJob]]]:
+        """Read jobs by their numbers, a few at a time."""
+        for begin in range(0, len(numbers), _AT_ONCE):
+            some = numbers[begin : begin + _AT_ONCE]
+            for number, jobs in zip(some, await asyncio.gather(*map(rest.job, some)), strict=True):
+                self._read += len(jobs)
+                yield number, jobs
+
+    async def _jobs_of(self, rest: SlurmRest, numbers: Iterable[str]) -> tuple[SlurmJob, ...]:
+        jobs_read = [job async for _, jobs in self.one_by_one(rest, sorted(numbers)) for job in jobs]
+        return tuple({job.job_id: job for job in jobs_read}.values())
 
 
 def _could_start(job: SlurmJob) -> bool:
@@ -205,13 +240,13 @@ def asked_as(number: str) -> str:
     return number.replace("+", "_").partition("_")[0]
 
 
-def first(numbers: Iterable[str], records_of: collections.Counter[str]) -> list[str]:
+def first(numbers: Iterable[str], records_of: collections.Counter[str], most: int) -> list[str]:
     """Return the numbers that this pass looks at: one alone if its answer is long, none if it is too long."""
     chosen: list[str] = []
     total = 0
     for number in numbers:
         total += records_of[number]
-        if total > MOST_LOOKED_AT:
+        if total > most:
             return chosen or ([number] if total <= MOST_ALIVE else [])
         chosen.append(number)
     return chosen
@@ -238,16 +273,3 @@ def lookups(
         if kind(words):
             asked.add(whole)
     return collections.Counter({whole: records[whole] for whole in asked})
-
-
-async def _jobs_of(rest: SlurmRest, numbers: Iterable[str]) -> tuple[SlurmJob, ...]:
-    jobs_read = [job async for _, jobs in one_by_one(rest, sorted(numbers)) for job in jobs]
-    return tuple({job.job_id: job for job in jobs_read}.values())
-
-
-async def one_by_one(rest: SlurmRest, numbers: Sequence[str]) -> AsyncIterator[tuple[str, Sequence[SlurmJob]]]:
-    """Read jobs by their numbers, a few at a time."""
-    for begin in range(0, len(numbers), _AT_ONCE):
-        some = numbers[begin : begin + _AT_ONCE]
-        for number, jobs in zip(some, await asyncio.gather(*map(rest.job, some)), strict=True):
-            yield number, jobs

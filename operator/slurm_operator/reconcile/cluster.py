@@ -14,6 +14,7 @@ from pathlib import Path
 from contract import names, paths
 from contract.conditions import ConditionType, Reason
 from slurm_operator import execute, metrics, observe, report
+from slurm_operator.actions import DeletePod
 from slurm_operator.clients.informer import Informer, Watch
 from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
@@ -117,6 +118,7 @@ class Reconciler:
             self._long_checks.forget()
         self._lease.check()
         budget = PassBudget(self._clock)
+        self._jobs.begin_pass()
         bodies = await observe.clusters(self._reads)
         if not bodies:
             metrics.forget_cluster()
@@ -133,13 +135,14 @@ class Reconciler:
         """See, decide and tell; then change nodes, which may take long when Slurm is slow."""
         seen, set_bodies = await observe.kubernetes(self._reads, body)
         rest = await self._client(seen.cluster.rest_url)
-        failures = await self._update_controller(rest, body, seen)
         now = PassContext(rest, body, seen, await configuration.running(rest), budget)
         served = await self._look_at_node_sets(now, set_bodies)
         appointed, told = seen.cluster.appointed, Findings()
+        failures: list[Finding] = []
         people, stored = Findings(), body.get("status", {}).get("accounts")
         try:
             async with asyncio.timeout(budget.left(BROUGHT_AFTER_SECONDS)):
+                failures = await self._update_controller(now)
                 # QOS come before partitions that name them: slurmctld would not start without one.
                 people, stored = await self._accounts.bring(now)
                 configured, closed = await self._bring_configuration(now, served.nodes)
@@ -195,9 +198,11 @@ class Reconciler:
         findings += await self._configuration.ask_nodes(now, nodes)
         return findings, closed
 
-    async def _update_controller(self, rest: SlurmRest, body: Object, seen: Kubernetes) -> list[Finding]:
-        decided = daemons.controller(seen)
-        return await self._executor.execute(rest, body, decided) if decided else []
+    async def _update_controller(self, now: PassContext) -> list[Finding]:
+        decided = daemons.controller(now.seen)
+        if isinstance(decided, DeletePod) and (kept := await self._configuration.keeps_controller(now)):
+            return [kept]
+        return await self._executor.execute(now.rest, now.body, decided) if decided else []
 
     def _k8s_nodes(self, pods: Mapping[str, Pod]) -> dict[str, K8sNode] | None:
         """The Kubernetes nodes of pods that there are; None while the watch does not tell."""

@@ -39,7 +39,8 @@ class Configuration:
     def __init__(self, executor: Executor, configurer: Configurer) -> None:
         self._executor = executor
         self._configurer = configurer
-        self._verdict: tuple[str, config.Verdict] = ("", config.Verdict(False, ""))
+        self._verdict: tuple[tuple[str, str], config.Verdict] = (("", ""), config.Verdict(False, ""))
+        """By which pod of the config dry run, about which content; and what it said."""
         self._told = GrowingPause(first_seconds=3, longest_seconds=60)
         self._asked_nodes = GrowingPause(first_seconds=120, longest_seconds=3600)
         self._closed: tuple[datetime.datetime | None, frozenset[str]] = (None, frozenset())
@@ -54,16 +55,33 @@ class Configuration:
             url: base URL of the config dry run's Service.
             files: what Pulumi declared.
         """
-        tried = await self._try(url, files, dry_run.DEADLINE_SECONDS, first=True)
+        tried = await self._try("", url, files, dry_run.DEADLINE_SECONDS, first=True)
         if isinstance(tried, Finding) or not tried.accepted:
             return ""
         return await self._configurer.copy(names.CONFIG_WANTED, names.CONFIG_ACTIVE, files)
 
+    async def keeps_controller(self, now: PassContext) -> Finding | None:
+        """Return why a slurmctld that works keeps its pod of an older template; None if it may be replaced.
+
+        The config dry run has the new image already (daemons.holds_controller), and tries the declared files with it.
+        """
+        seen = now.seen
+        files = seen.active_config if seen.desired_config is None else seen.desired_config
+        if seen.dry_run is None or files is None or not daemons.is_working(seen):
+            return None
+        seconds, by = now.budget.left(TRIED_AFTER_SECONDS), daemons.tried_by(seen)
+        tried = await self._try(by, seen.cluster.dry_run_url, files, seconds, first=False)
+        if isinstance(tried, Finding) or tried.accepted:
+            return tried if isinstance(tried, Finding) else None
+        refuses = f"its new version refuses the declared configuration: {tried.words}"
+        severity = Severity.WRONG | Severity.BLOCKING
+        return Finding(Reason.CONFIGURATION_REFUSED, f"slurmctld is not updated, since {refuses}", severity)
+
     async def _try(
-        self, url: str, files: Mapping[str, str], seconds: float, *, first: bool
+        self, by: str, url: str, files: Mapping[str, str], seconds: float, *, first: bool
     ) -> config.Verdict | Finding:
-        """Return the config dry run's verdict on the files, or a finding that there is none yet."""
-        content = config.content_hash(files)
+        """Return the verdict of the config dry run's pods `by` on the files, or a finding that there is none yet."""
+        content = (by, config.content_hash(files))
         if self._verdict[0] == content:
             return self._verdict[1]
         try:
@@ -71,7 +89,7 @@ class Configuration:
         except dry_run.DryRunError as error:
             if first and self._has_waited():
                 return config.Verdict(True, "")
-            waits = f"the new configuration waits until a slurmctld has tried it: {error}"
+            waits = f"what is new waits until a slurmctld has tried it apart from the cluster: {error}"
             return under_way(Reason.CONFIG_DRY_RUN_PENDING, waits)
         log.info("config dry run: %s %s", "accepted" if verdict.accepted else "refused", verdict.words)
         self._verdict = (content, verdict)
@@ -98,8 +116,9 @@ class Configuration:
         """
         rest, body, seen, running = now.rest, now.body, now.seen, now.running
         findings, wanted, active = Findings(), seen.desired_config, seen.active_config
-        content = "" if wanted is None else config.content_hash(wanted)
-        verdict = self._verdict[1] if self._verdict[0] == content else None
+        by = daemons.tried_by(seen)
+        known = wanted is not None and self._verdict[0] == (by, config.content_hash(wanted))
+        verdict = self._verdict[1] if known else None
         # A slurmctld that has read its files since has opened the partitions again.
         same = isinstance(running, Running) and running.started == self._closed[0]
         shut = self._closed[1] if same else frozenset()
@@ -107,7 +126,7 @@ class Configuration:
         decided = decide(verdict=verdict)
         if isinstance(decided, config.TryConfig):
             seconds = now.budget.left(TRIED_AFTER_SECONDS)
-            tried = await self._try(seen.cluster.dry_run_url, decided.files, seconds, first=active is None)
+            tried = await self._try(by, seen.cluster.dry_run_url, decided.files, seconds, first=active is None)
             if isinstance(tried, Finding):
                 findings.append(tried)
             else:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from contract.conditions import Reason
 from slurm_operator import metrics
-from slurm_operator.clients.job_listing import JobListing
+from slurm_operator.clients.job_listing import MOST_LOOKED_AT, JobListing
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 from slurm_operator.clients.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets import full_listing, node_set, records, remediate
@@ -132,7 +132,9 @@ class SlurmLook:
             self.forget_pending()
             return
         age, seconds = self._clock() - self._counted, budget.left(ACTED_AFTER_SECONDS)
-        if age < WORDS_SECONDS:
+        # Few jobs would stand for many after a pass that has read much for its decisions: the next one counts.
+        busy = self._listing.room < MOST_LOOKED_AT // 2
+        if age < (COUNT_HOLDS_SECONDS if busy else WORDS_SECONDS):
             return
         if not seconds:
             if age >= COUNT_HOLDS_SECONDS:

@@ -108,11 +108,17 @@ class Workload:
         """True if all of its pods are ready, as far as Kubernetes is to replace them in the latest generation."""
         return self.current and self.ready >= self.replicas
 
+    @property
+    def is_rolled_out(self) -> bool:
+        """True if all of a Deployment's pods are ready, and of its latest template."""
+        return self.is_ready and self.created <= self.replicas
+
 
 class Unread(enum.StrEnum):
     """Parts that a pass can do without, where the API server refuses to show them."""
 
     REST = "slurmrestd's Deployment"
+    DRY_RUN = "the config dry run's Deployment"
     CONFIGURATION = "the configuration"
     LEDGER = "the ledger"
 
@@ -133,6 +139,7 @@ class Kubernetes:
     active_config: Mapping[str, str] | None
     ledger_revision: str | None
     accounting_words: str = ""
+    dry_run: Workload | None = None
     unread: Mapping[Unread, str] = dataclasses.field(default_factory=dict)
 
 

@@ -1,7 +1,8 @@
 """Decides the order in which daemons get changed templates: slurmdbd, slurmctld, then workers.
 
 None may be newer than the one before it (Slurm's rule for upgrades). Kubernetes replaces slurmdbd's pod, the operator
-slurmctld's. That also helps a pod that never became ready, for which Kubernetes would wait for ever.
+slurmctld's. That also helps a pod that never became ready, for which Kubernetes would wait for ever. A slurmctld that
+works stays until the config dry run, which has the same image, has tried the new version.
 """
 
 from __future__ import annotations
@@ -36,7 +37,33 @@ def holds_controller(seen: Kubernetes) -> str:
     slurmdbd = seen.workloads.get(seen.cluster.accounting)
     if slurmdbd and not slurmdbd.is_ready and not (slurmdbd.current and seen.accounting_words):
         return f"{slurmdbd.name} comes first"
-    return ""
+    return _untried(seen) if is_working(seen) else ""
+
+
+def is_working(seen: Kubernetes) -> bool:
+    """Return whether slurmctld's pod is ready, so that a new version that does not start would cost something."""
+    pod = controller_pod(seen)
+    return pod is not None and pod.ready
+
+
+def tried_by(seen: Kubernetes) -> str:
+    """Return what tells the config dry run's present pods from others: a pod of another image may say otherwise."""
+    return " ".join(pod.uid for pod in _dry_run_pods(seen))
+
+
+def _untried(seen: Kubernetes) -> str:
+    """Return why the new version of slurmctld can't be tried yet; empty if it can, or if there is no dry run."""
+    if Unread.DRY_RUN in seen.unread:
+        return f"{Unread.DRY_RUN} can't be read"
+    if seen.dry_run is None or seen.dry_run.is_rolled_out:
+        return ""
+    trouble = next((f" ({pod.name}: {pod.trouble})" for pod in _dry_run_pods(seen) if pod.trouble), "")
+    return f"{seen.dry_run.name} has to start with the new image first{trouble}"
+
+
+def _dry_run_pods(seen: Kubernetes) -> list[Pod]:
+    own = [pod for name, pod in sorted(seen.pods.items()) if seen.dry_run and name.startswith(f"{seen.dry_run.name}-")]
+    return [pod for pod in own if not pod.terminating]
 
 
 def controller(seen: Kubernetes) -> SetOnDelete | DeletePod | None:

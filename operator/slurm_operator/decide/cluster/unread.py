@@ -8,6 +8,7 @@ from slurm_operator.state.kubernetes import Kubernetes, Unread
 
 _EFFECTS = {
     Unread.REST: "nobody is told whether slurmrestd's pods are ready",
+    Unread.DRY_RUN: "slurmctld gets no changed template",
     Unread.CONFIGURATION: "slurmctld gets no changed configuration, and no node another template",
     Unread.LEDGER: "nothing is updated or restored",
 }

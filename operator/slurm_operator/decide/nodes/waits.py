@@ -9,13 +9,6 @@ from slurm_operator.findings import shown
 from slurm_operator.state.slurm import SlurmJob, Unknown
 
 
-def jobs_on(nodes: Iterable[str], jobs: Iterable[SlurmJob] | Unknown) -> str:
-    """Return the jobs that may run on those nodes, each with the end of its time limit; empty if none is known."""
-    asked = frozenset(nodes)
-    known: Iterable[SlurmJob] = () if isinstance(jobs, Unknown) else jobs
-    return of_jobs(job for job in known if slurm_nodes.busy_nodes([job]) & asked)
-
-
 def of_jobs(jobs: Iterable[SlurmJob]) -> str:
     """Return those jobs, each with the end of its time limit; empty if there is none."""
     there = sorted(jobs, key=lambda job: job.job_id)
@@ -23,8 +16,10 @@ def of_jobs(jobs: Iterable[SlurmJob]) -> str:
 
 
 def for_jobs(nodes: Iterable[str], jobs: Iterable[SlurmJob] | Unknown) -> str:
-    """Return `jobs_on` as the end of a sentence."""
-    words = jobs_on(nodes, jobs)
+    """Return the jobs that may run on those nodes as the end of a sentence; empty if none is known."""
+    asked = frozenset(nodes)
+    known: Iterable[SlurmJob] = () if isinstance(jobs, Unknown) else jobs
+    words = of_jobs(job for job in known if slurm_nodes.busy_nodes([job]) & asked)
     return f": {words}" if words else ""
 
 
