@@ -34,6 +34,7 @@ from contract import names, reasons
 from contract.conditions import Reason
 from contract.policies import ReactionPolicy
 from tests.operator.sets import node_set
+from tests.operator.slow_world import VirtualLoop, at_once
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 DAY = datetime.timedelta(days=1)
@@ -318,6 +319,30 @@ class Played:
         asyncio.run(self.operator.act(now, {"cpu": self.nodes}, nodes))
         if dies:
             self.operator = self.new_operator()
+
+
+def test_a_look_at_as_many_jobs_as_there_may_be_takes_less_than_a_second() -> None:
+    """Each answer takes 0.03 s, as among 10,000 jobs (docs/operator.md), and a pass has three seconds."""
+    jobs = {n: CheckJob(n, "bandwidth", f"cpu-{n - 1}", NOW) for n in range(1, long_checks.MOST_JOBS + 1)}
+    body = {"metadata": {"uid": "1"}, "status": {"longChecks": check_ledger.written(Ledger(jobs), ["bandwidth"])}}
+    asked: list[int] = []
+
+    class Slow:
+        async def check_job(self, job_id: int) -> SeenCheckJob:
+            asked.append(job_id)
+            await asyncio.sleep(0.03)
+            return ended("RUNNING", None, f"cpu-{job_id - 1}")
+
+    async def look(loop: VirtualLoop) -> float:
+        seen = cast(Any, type("Seen", (), {"cluster": type("Cluster", (), {"long_checks": (CHECK,)})()})())
+        now = PassContext(cast(Any, Slow()), body, seen, cast(Any, None), PassBudget(loop.time))
+        checked = state(long_checks.MOST_JOBS)
+        nodes = cast(Mapping[str, SlurmNode], checked.nodes)
+        await LongChecks(cast(Any, None), cast(Any, None), loop.time).act(now, {"cpu": checked}, nodes)
+        return loop.time()
+
+    assert at_once(look) < 1
+    assert sorted(asked) == sorted(jobs)
 
 
 @hypothesis.given(seed=st.integers(0, 2**32))

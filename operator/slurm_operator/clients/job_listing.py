@@ -38,7 +38,8 @@ NAMES_SECONDS = 3600.0
 """Only `scontrol update` changes the nodes that a job asks for, so each job is read once an hour."""
 _FOR_NODES = frozenset({"None", "Resources", "Priority", "ReqNodeNotAvail", "PartitionConfig", "PartitionNodeLimit"})
 """Slurm's reasons of jobs that more nodes would let run; one that is held, or waits for another job, has others."""
-_AT_ONCE = 4
+AT_ONCE = 4
+"""Questions about single jobs that slurmrestd gets at a time."""
 _States = list[tuple[str, frozenset[str]]]
 """The number and the states of each job, as slurmrestd lists them."""
 
@@ -189,8 +190,8 @@ class JobListing:
         self, rest: SlurmRest, numbers: Sequence[str]
     ) -> AsyncIterator[tuple[str, Sequence[SlurmJob]]]:
         """Read jobs by their numbers, a few at a time."""
-        for begin in range(0, len(numbers), _AT_ONCE):
-            some = numbers[begin : begin + _AT_ONCE]
+        for begin in range(0, len(numbers), AT_ONCE):
+            some = numbers[begin : begin + AT_ONCE]
             for number, jobs in zip(some, await asyncio.gather(*map(rest.job, some)), strict=True):
                 self._read += len(jobs)
                 yield number, jobs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -9,6 +10,7 @@ from typing import Any
 
 from contract import names
 from slurm_operator import execute, metrics
+from slurm_operator.clients.job_listing import AT_ONCE
 from slurm_operator.clients.kubernetes import Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurm_error import SlurmError
@@ -106,10 +108,10 @@ class LongChecks:
 
     async def _look(self, now: PassContext, told: Ledger, ends: float) -> dict[int, SeenCheckJob | None]:
         seen: dict[int, SeenCheckJob | None] = {}
-        for job_id in long_checks.to_look_at(told):
-            if now.budget.is_over(ends):
-                break
-            seen[job_id] = await now.rest.check_job(job_id)
+        left = long_checks.to_look_at(told)
+        while left and not now.budget.is_over(ends):
+            some, left = left[:AT_ONCE], left[AT_ONCE:]
+            seen |= zip(some, await asyncio.gather(*map(now.rest.check_job, some)), strict=True)
         return seen
 
     def _note(self, change: Change, ledger: Ledger) -> None:
