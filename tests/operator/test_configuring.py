@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 from slurm_operator import execute, report
+from slurm_operator.actions import DeletePod
 from slurm_operator.clients import dry_run
 from slurm_operator.clients.kubernetes import KubernetesApi
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
@@ -274,6 +275,32 @@ def test_files_that_a_slurmctld_refused_are_tried_again_by_one_of_another_image(
         found, _ = asyncio.run(configuration.bring(this_pass(None, seen, AWAY), AWAY, (), declared=True))
         told.append(found[0].reason)
     assert told == ["ConfigurationRefused", "ConfigurationRefused", "PartitionsClosing"]
+
+
+@pytest.mark.parametrize(("revision", "restarts"), [("new", ["slurm-controller-0"]), ("old", [])])
+def test_a_restart_for_the_configuration_brings_no_template_that_was_not_tried(
+    revision: str, restarts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    async def execute_one(self: execute.Executor, rest: object, body: object, decided: DeletePod) -> list[Finding]:
+        done.append(decided.pod)
+        return []
+
+    monkeypatch.setattr(execute.Executor, "execute", execute_one)
+    nobody = cast(Any, None)
+    configuration = Configuration(execute.Executor(nobody, nobody), Configurer(nobody, nobody))
+    words = {"slurm.conf": FILES["slurm.conf"] + "CommunicationParameters=NoCtldInAddrAny\n"}
+    seen = dataclasses.replace(
+        SEEN,
+        cluster=dataclasses.replace(CLUSTER, closed=frozenset()),
+        workloads={"slurm-controller": Workload("slurm-controller", 1, 1, "1", revision="new", on_delete=True)},
+        pods={"slurm-controller-0": Pod("slurm-controller-0", "controller", True, True, revision=revision)},
+        desired_config=words,
+        active_config=words,
+    )
+    asyncio.run(configuration.bring(this_pass(None, seen, READS), AWAY, (), declared=True))
+    assert done == restarts
 
 
 def test_what_does_not_help_is_tried_again_at_growing_pauses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -86,6 +87,21 @@ def test_an_answer_that_drips_is_given_up_at_the_deadline(
 def test_a_long_listing_may_take_longer_than_all_else(dripping: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kubernetes, "DEADLINE_SECONDS", 0.3)
     assert asyncio.run(call(dripping, lambda api: api.list("v1", "nodes"))) == []
+
+
+def test_a_peer_that_vanished_without_a_word_ends_a_connection_within_half_a_minute(dripping: str) -> None:
+    """A watch says little by itself, and a cordon would be seen late."""
+
+    async def options(api: kubernetes.KubernetesApi) -> list[int]:
+        async with api._client.stream("GET", "/") as answer:
+            connection = answer.extensions["network_stream"].get_extra_info("socket")
+            tcp = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+            keeps = connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            return [keeps, *(connection.getsockopt(socket.IPPROTO_TCP, option) for option in tcp)]
+
+    keeps, idle, pause, count = cast(list[int], asyncio.run(call(dripping, options)))
+    assert keeps
+    assert idle + pause * count <= 30
 
 
 def test_a_long_listing_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:

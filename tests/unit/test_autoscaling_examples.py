@@ -146,7 +146,7 @@ def test_the_scaled_object_is_one_that_keda_documents() -> None:
 
     jsonschema.validate(scaled, KEDA_SCALED_OBJECT)
     assert scaled["spec"]["minReplicaCount"] < scaled["spec"]["maxReplicaCount"]
-    assert scaled["metadata"]["namespace"] == autoscaling_page.of_kind("HorizontalPodAutoscaler")["metadata"]["namespace"]
+    assert scaled["metadata"] == autoscaling_page.of_kind("HorizontalPodAutoscaler")["metadata"]
 
 
 @pytest.mark.parametrize("mistake", [without_threshold, a_number, another_word])

@@ -161,7 +161,8 @@ class Configuration:
             why = f"slurmctld takes {', '.join(telling.start_words)} at its start only"
             words = f"slurmctld restarts, for it reads the new configuration: {why}"
             findings.append(under_way(Reason.RESTARTING, words))
-            if pod := daemons.controller_pod(seen):
+            # A new pod has the newest template, which may have to be tried first; its update restarts slurmctld as well.
+            if (pod := daemons.controller_pod(seen)) and not daemons.is_controller_old(seen):
                 findings += await self._executor.execute(rest, body, daemons.restart(pod, why))
         elif telling and active is not None:
             findings.append(_RECONFIGURING)

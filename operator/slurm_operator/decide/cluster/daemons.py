@@ -7,6 +7,8 @@ works stays until the config dry run, which has the same image, has tried the ne
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from slurm_operator.actions import DeletePod, Purpose, SetOnDelete
 from slurm_operator.decide.cluster import config
 from slurm_operator.state.kubernetes import Kubernetes, Pod, Unread
@@ -57,8 +59,12 @@ def _untried(seen: Kubernetes) -> str:
         return f"{Unread.DRY_RUN} can't be read"
     if seen.dry_run is None or seen.dry_run.is_rolled_out:
         return ""
-    trouble = next((f" ({pod.name}: {pod.trouble})" for pod in _dry_run_pods(seen) if pod.trouble), "")
-    return f"{seen.dry_run.name} has to start with the new image first{trouble}"
+    return f"{seen.dry_run.name} has to start with the new image first{first_trouble(_dry_run_pods(seen))}"
+
+
+def first_trouble(pods: Iterable[Pod]) -> str:
+    """Return what keeps the first of some pods from starting, as the end of a sentence; empty if nothing does."""
+    return next((f" ({pod.name}: {pod.trouble})" for pod in pods if pod.trouble and not pod.terminating), "")
 
 
 def _dry_run_pods(seen: Kubernetes) -> list[Pod]:

@@ -139,7 +139,7 @@ def _not_ready(state: NodeSetState) -> list[Finding]:
         return []
     listed = shown([worker.name for worker in waiting], _SHOWN)
     message = f"node set {state.node_set.name}: {listed} not yet registered and usable"
-    message += _why(worker.pod for worker in waiting if worker.pod)
+    message += daemons.first_trouble(worker.pod for worker in waiting if worker.pod)
     starting = under_way(Reason.NODES_STARTING, message)
     if update.outdated(state) and len(waiting) <= state.node_set.update.room(state.wanted):
         return [starting]
@@ -247,8 +247,8 @@ def _judge_daemons(findings: Findings, kubernetes: Kubernetes, nodes: Nodes | Un
             findings.append(Finding(reason, f"there is no {title}", Severity.BLOCKING))
         elif not workload.is_ready:
             ready = f"{workload.ready} of {workload.replicas} ready in the current generation"
-            pods = (pod for pod in kubernetes.pods.values() if pod.component == component)
-            findings.tell(reason, f"{title}: {ready}{_why(pods)}", Severity.BLOCKING | Severity.PROGRESSING)
+            why = daemons.first_trouble(pod for pod in kubernetes.pods.values() if pod.component == component)
+            findings.tell(reason, f"{title}: {ready}{why}", Severity.BLOCKING | Severity.PROGRESSING)
     if isinstance(nodes, Unknown):
         findings.append(Finding(Reason(nodes.reason), nodes.message, Severity.UNKNOWN))
         if not any(
@@ -268,11 +268,6 @@ def _troubles(pods: Iterable[Pod]) -> list[tuple[Reason, str]]:
         for pod in speaking
         if pod.trouble
     ]
-
-
-def _why(pods: Iterable[Pod]) -> str:
-    """The first trouble among pods, as the end of a sentence."""
-    return next((f" ({pod.name}: {pod.trouble})" for pod in pods if pod.trouble and not pod.terminating), "")
 
 
 def _with_reasons(nodes: Sequence[SlurmNode]) -> str:
