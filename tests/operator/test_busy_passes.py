@@ -191,7 +191,7 @@ def test_a_pass_takes_three_seconds_whatever_there_is_to_ask_about_jobs(monkeypa
         for _ in range(3 * job_listing.MOST_LOOKED_AT):
             world.slurm.run_job("", state="PENDING", names="a-77")
         world.scale("a", 49)
-        await passes(world, 5)
+        await passes(world, 2)
         return world
 
     world = at_once(work)

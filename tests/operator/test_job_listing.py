@@ -130,6 +130,13 @@ def test_tasks_and_components_are_asked_for_as_one() -> None:
     assert sorted(looked_at(rest)) == ["20", "7"]
 
 
+def test_each_of_as_many_jobs_as_a_look_may_read_is_looked_at() -> None:
+    many = {str(number): "RUNNING" for number in range(1000, 1000 + job_listing.MOST_LOOKED_AT)}
+    found = with_processes(PlayedRest(many))
+    assert isinstance(found, Jobs)
+    assert (found.complete, len(found.jobs)) == (True, job_listing.MOST_LOOKED_AT)
+
+
 def test_of_very_many_only_those_out_of_the_ordinary_are_looked_at() -> None:
     many = {str(number): "RUNNING" for number in range(1000, 1001 + job_listing.MOST_LOOKED_AT)}
     rest = PlayedRest({**many, "7": "SUSPENDED"})

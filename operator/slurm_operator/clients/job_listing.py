@@ -270,7 +270,7 @@ def lookups(
     asked = set()
     for number, words in states:
         whole = asked_as(number)
-        records[whole] = max(1, records[whole]) + (words != {"PENDING"})
+        records[whole] = max(1, records[whole]) + (number != whole and words != {"PENDING"})
         if kind(words):
             asked.add(whole)
     return collections.Counter({whole: records[whole] for whole in asked})

@@ -24,7 +24,7 @@ from slurm_operator.findings import Condition, Finding, Findings, Severity
 from slurm_operator.reconcile.pass_budget import LOOKED_AFTER_SECONDS, PassBudget
 from slurm_operator.reconcile.reservations import Reservations
 from slurm_operator.reconcile.slurm_look import SlurmLook, known
-from slurm_operator.state.slurm import Nodes, Running, Unknown
+from slurm_operator.state.slurm import Nodes, Running, SlurmJob, Unknown
 
 log = logging.getLogger(__name__)
 
@@ -110,13 +110,13 @@ class NodeSets:
 
         A pass begins behind the node set with which the one before ended: slow changes of one hold up no other.
         """
-        problems, ends = [], budget.ends()
+        problems, jobs, ends = [], await self._jobs_to_lose(rest, served, budget), budget.ends()
         after = [name for name in served.sets if name > self._last]
         for name in [*after, *(name for name in served.sets if name not in after)]:
             if budget.is_over(ends):
                 break
             self._last, node_set = name, served.sets[name]
-            problems += await self._execute(rest, bodies[name], node_set, budget, ends)
+            problems += await self._execute(rest, bodies[name], node_set, jobs, ends)
             self._kept.pop(name, None)
             if node_set.released:
                 for failed in await self.remove_finalizer(bodies[name], node_set.released):
@@ -254,17 +254,29 @@ class NodeSets:
         forgotten = decision.updating - remembered.updating if remembered.name in self._untold else frozenset[str]()
         return [action for action in decision.actions if not is_update_of(forgotten, action)]
 
+    async def _jobs_to_lose(
+        self, rest: SlurmRest, served: Served, budget: PassBudget
+    ) -> tuple[SlurmJob, ...] | Unknown | None:
+        """Look once at jobs if any node set takes some from its nodes, to tell what becomes of each; else None."""
+        actions = [action for node_set in served.sets.values() for action in self._possible(node_set)]
+        if not any(isinstance(action, RequeueJobs) for action in actions):
+            return None
+        return known(await self._listing.with_processes(rest, budget.left(LOOKED_AFTER_SECONDS)))
+
     async def _execute(
-        self, rest: SlurmRest, body: Object, served: ServedSet, budget: PassBudget, ends: float
+        self,
+        rest: SlurmRest,
+        body: Object,
+        served: ServedSet,
+        to_lose: tuple[SlurmJob, ...] | Unknown | None,
+        ends: float,
     ) -> list[Finding]:
         """Execute a node set's actions until `ends`, and return the failures."""
         problems: list[Finding] = []
-        jobs, actions = served.state.jobs, self._possible(served)
-        if any(isinstance(action, RequeueJobs) for action in actions):
-            jobs = known(await self._listing.with_processes(rest, budget.left(LOOKED_AFTER_SECONDS)))
+        jobs, actions = served.state.jobs if to_lose is None else to_lose, self._possible(served)
         for done, decided in enumerate(actions):
             # A refused action costs little and may be refused for long: it does not count.
-            if done - len(problems) >= ACTIONS_PER_PASS or budget.is_over(ends):
+            if done - len(problems) >= ACTIONS_PER_PASS or self._clock() >= ends:
                 break
             failed = await self._executor.execute(rest, body, decided, jobs)
             problems += failed
