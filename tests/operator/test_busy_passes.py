@@ -164,7 +164,7 @@ def test_an_update_takes_no_node_that_its_status_cannot_remember() -> None:
 
 
 CALL_SECONDS = 0.03
-"""What slurmrestd takes for a job's record, among 10,000 jobs (docs/operator.md)."""
+"""Time of slurmrestd for a job's record, among 10,000 jobs (docs/operator.md)."""
 
 
 def test_a_pass_takes_three_seconds_whatever_there_is_to_ask_about_jobs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ MOST_LISTED = 10_000
 MOST_LOOKED_AT = 200
 """Job records that a look reads: each costs slurmrestd 140 KiB and some milliseconds, and a pass has three seconds."""
 LEAST_LOOKED_AT = 40
-"""Job records that a look for counts reads in a pass that has read many: each look gets on, and the pass ends in time."""
+"""Job records that a look for counts reads in a pass that has read many: it gets on, and the pass ends in time."""
 MOST_ALIVE = 1_000
 """Job records that a pass reads before a partition is removed: that is rare, and may take longer."""
 MOST_SECONDS = 20.0
@@ -63,7 +63,7 @@ class JobListing:
 
     @property
     def room(self) -> int:
-        """How many job records a look for counts may read in this pass."""
+        """The number of job records that a look for counts may read in this pass."""
         return max(LEAST_LOOKED_AT, MOST_LOOKED_AT - self._read)
 
     async def with_processes(self, rest: SlurmRest, seconds: float = MOST_SECONDS) -> Jobs | Unknown:
@@ -165,7 +165,7 @@ class JobListing:
         return TooDeep(Reason.TOO_MANY_JOBS, f"more than {most} jobs would have to be looked at")
 
     async def states(self, rest: SlurmRest) -> _States | Unknown:
-        """List the states of all jobs once a pass, unless the queue is too deep or slurmctld has not counted it yet.
+        """List the states of all jobs once a pass, unless the queue is too deep or was not counted yet.
 
         Raises:
             SlurmError: slurmrestd does not tell.

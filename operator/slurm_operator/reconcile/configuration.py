@@ -80,7 +80,7 @@ class Configuration:
     async def _try(
         self, by: str, url: str, files: Mapping[str, str], seconds: float, *, first: bool
     ) -> config.Verdict | Finding:
-        """Return the verdict of the config dry run's pods `by` on the files, or a finding that there is none yet."""
+        """Return what the config dry run's pods `by` say of the files, or a finding that they said nothing yet."""
         content = (by, config.content_hash(files))
         if self._verdict[0] == content:
             return self._verdict[1]
@@ -161,7 +161,7 @@ class Configuration:
             why = f"slurmctld takes {', '.join(telling.start_words)} at its start only"
             words = f"slurmctld restarts, for it reads the new configuration: {why}"
             findings.append(under_way(Reason.RESTARTING, words))
-            # A new pod has the newest template, which may have to be tried first; its update restarts slurmctld as well.
+            # A new pod has the newest template, which may have to be tried first. Its update restarts slurmctld, too.
             if (pod := daemons.controller_pod(seen)) and not daemons.is_controller_old(seen):
                 findings += await self._executor.execute(rest, body, daemons.restart(pod, why))
         elif telling and active is not None:
