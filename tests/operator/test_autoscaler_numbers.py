@@ -115,7 +115,7 @@ SCALED = autoscaling_page.of_kind("ScaledObject")["spec"]["triggers"][0]["metada
 
 
 def kedas_value(trigger: Mapping[str, str]) -> float | None:
-    """Return what KEDA's prometheus scaler makes of the operator's page; None for an error, after which no node goes."""
+    """Return what KEDA's prometheus scaler makes of the operator's page; None for an error."""
     value = fake_external_metrics.total(generate_latest().decode(), fake_external_metrics.terms(trigger["query"]))
     return 0.0 if value is None and trigger.get("ignoreNullValues", "true") == "true" else value
 
