@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
+from node_health import run
 from node_health.check import Machine
+from node_health.checks.gpu import gpus
 from node_health.sources import nvidia_smi as source
 from node_health.sources.nvidia_smi import Asked
-from node_health.verdict import Verdict
+from node_health.verdict import Finding, Verdict
+
+from tests.health.fakes import fake_machine
+from tests.health.fakes.fake_nvml import FakeNvml
 
 PASS, WARNING, UNKNOWN, FAIL = Verdict
 TWO = "0, GPU-aa, 0\n1, GPU-bb, 0"
@@ -48,3 +54,10 @@ def test_one_program_is_asked_and_no_path_is_searched(tmp_path: Path, monkeypatc
     monkeypatch.setenv("LD_PRELOAD", "/nowhere.so")
     fields = "index,uuid,ecc.errors.uncorrected.volatile.total"
     assert source.ask(Machine(), str(program)) == Asked(3, f"--query-gpu={fields} --format=csv,noheader,nounits")
+
+
+def test_a_tool_that_hangs_is_unknown_where_there_is_no_nvml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(init=12))
+    machine = fake_machine.build(tmp_path, {source.PROGRAM: "#!/bin/sh\nexec sleep 1000\n"})
+    (found,) = run.run(machine, [gpus.CHECK], seconds=0.5).results
+    assert found.finding == Finding(Verdict.UNKNOWN, "no answer within 0.5 s")

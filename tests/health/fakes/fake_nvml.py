@@ -98,6 +98,7 @@ class FakeNvml:
         modes: index of a GPU → its mode.
         init: code with which NVML refuses to start; 0: it starts.
         hangs: whether it never answers.
+        after_calls: calls after which a GPU that is to be lost is so, as Mokka's `after_calls`; until then it is well.
     """
 
     NVMLError = NVMLError
@@ -107,9 +108,19 @@ class FakeNvml:
     NVML_NVLINK_ERROR_DL_REPLAY, NVML_NVLINK_ERROR_DL_RECOVERY = 0, 1
     NVML_CLOCK_SM, NVML_TEMPERATURE_GPU, NVML_TEMPERATURE_THRESHOLD_SLOWDOWN = 1, 0, 1
 
-    def __init__(self, gpus: int = 8, modes: Mapping[int, str] | None = None, init: int = 0, hangs: bool = False):
+    def __init__(
+        self,
+        gpus: int = 8,
+        modes: Mapping[int, str] | None = None,
+        init: int = 0,
+        hangs: bool = False,
+        after_calls: int | None = None,
+    ):
         self.gpus = [{**HEALTHY, **MODES[(modes or {}).get(index, "healthy")]} for index in range(gpus)]
         self.init, self.hangs = init, hangs
+        for gpu in self.gpus if after_calls is not None else ():
+            if gpu.pop("lost", False) or gpu.pop("gone", False):
+                gpu["calls_left"] = [after_calls]
 
     def nvmlInit(self) -> None:
         if self.hangs:
@@ -201,6 +212,11 @@ _PLAIN = {
 
 
 def _value(handle: Mapping[str, Any], name: str) -> Any:
+    left = handle.get("calls_left")
+    if left is not None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise NVMLError(15)
     if handle.get("refused"):
         raise NVMLError(handle["refused"])
     if handle[name] is None:
