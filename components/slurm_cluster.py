@@ -12,7 +12,7 @@ from components.config.addons.mode import AddonMode
 from components.config.login import ServiceType
 from components.config.nodes.node_sets import NodeSet as NodeSetConfig
 from components.config.values.quantities import duration_seconds
-from components.control import credentials, long_checks, network_policies, operator, ownership
+from components.control import credentials, hangs, long_checks, network_policies, operator, ownership
 from components.control.ledger import LedgerSecrets
 from components.jail import jail_population, jail_storage
 from components.kubernetes.component import Component, Part, custom_resource
@@ -268,6 +268,8 @@ def cluster_resource(config: Config) -> dict[str, Any]:
         spec["administrators"] = levels
     if checks := long_checks.declared_checks(config):
         spec["longChecks"] = checks
+    if hanging := hangs.declared(config):
+        spec["hangs"] = hanging
     return declared(config, names.API_VERSION, "SlurmCluster", config.cluster.name, "cluster", {"spec": spec})
 
 

@@ -45,6 +45,7 @@ class NodeKey(StrEnum):
     RDMA = "rdma"
     DISABLED_CHECKS = "disabledChecks"
     UNKNOWN_DRAINS = "unknownDrains"
+    HANGS_AFTER = "hangsAfter"
 
 
 class JailKey(StrEnum):

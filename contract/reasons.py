@@ -39,6 +39,7 @@ class Check(StrEnum):
     LINK_FLAPS = "link flaps"
     CGROUPS = "cgroups"
     SITE_SCRIPTS = "site scripts"
+    QUIET_JOBS = "quiet jobs"
     GPU_DRIVER = "gpu driver"
     GPU_MEMORY_ERRORS = "gpu memory errors"
     GPU_ROW_REMAPPING = "gpu row remapping"

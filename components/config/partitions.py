@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator
 
 from components.config.model import Model, setting
+from components.config.nodes.hangs import Hangs
 from components.config.rule import Violation, rule
 from components.config.values.object_names import AccountName, DnsLabel, PartitionName, QosName
 from components.config.values.partition_options import KEYS
@@ -129,6 +130,9 @@ class Partition(Model):
         default=None,
         ge=1,
         le=_MOST,
+    )
+    hangs: Hangs | None = setting(
+        "What is done about its jobs that hang. Left out: nothing, and nobody looks for them.", default=None
     )
     options: dict[OptionName, OptionValue] = setting(
         "Further keys of its line in slurm.conf; docs/slurm-keys.md lists them.", factory=dict

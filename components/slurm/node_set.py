@@ -60,7 +60,15 @@ def node_variable(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
         **({NodeKey.PINS_MEMORY: True} if node_set.network.rdma else {}),
         **({NodeKey.RDMA: node_set.network.rdma.count} if node_set.network.rdma else {}),
         **_health_variable(config.health.checks),
+        **_hangs_variable(config, node_set),
     }
+
+
+def _hangs_variable(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
+    """Part of SLURM_NODE for jobs that hang: the shortest time after which one does, in seconds."""
+    mine = [partition for partition in config.effective_partitions if node_set.name in partition.node_sets]
+    after = [partition.hangs.after_seconds for partition in mine if partition.hangs]
+    return {NodeKey.HANGS_AFTER: min(after)} if after else {}
 
 
 def _health_variable(checks: Checks) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""The command node-health: `node-health [--json] [--context CONTEXT] [--record]`."""
+"""The command node-health: `node-health [--json] [--context CONTEXT] [--record]`, `node-health explain [NODE]`."""
 
 import fcntl
 import sys
 from collections.abc import Sequence
 
-from node_health import catalogue, node, report
+from node_health import catalogue, history, node, report
 from node_health.check import Context, Machine
 from node_health.report import Report
 from node_health.verdict import Verdict
@@ -16,6 +16,7 @@ Exit status: 0 fit, also with a WARNING; 1 a check failed; 3 a check could not b
 
   kubectl -n slurm exec cpu-0 -- node-health
   kubectl -n slurm exec cpu-0 -- node-health --json
+  kubectl -n slurm exec cpu-0 -- node-health explain    what ran, what is wrong since when, what drains the node
 """
 
 
@@ -37,6 +38,7 @@ def record(context: Context | None) -> int:
             return 0
         declared = node.read()
         found = run(context)
+        history.write(history.followed(history.read(node.HISTORY), found), node.HISTORY)
         if context:
             refreshed = {check.name for check in catalogue.of_node(declared, Context.PERIODIC)}
             found = found.after(_before(), refreshed)
@@ -58,6 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     match given:
         case ["--record", "--context", context] if context in [*Context]:
             return record(Context(context))  # As Slurm starts it: argparse would take longer to load than most checks.
+        case ["explain", *named] if len(named) < 2 and not any(name.startswith("-") for name in named):
+            from node_health import explain
+
+            return explain.main(*named)
     import argparse
 
     parser = argparse.ArgumentParser(

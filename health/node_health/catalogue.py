@@ -39,6 +39,7 @@ MODULES: Mapping[Applies, tuple[str, ...]] = {
         "network.flaps",
         "slurm.cgroups",
         "slurm.site_scripts",
+        "slurm.quiet_jobs",
     ),
     Applies.GPUS: (
         "gpu.gpus",

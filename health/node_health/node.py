@@ -11,6 +11,8 @@ FOLDER = Path(paths.NODE_RUN)
 """The pod's own folder, outside of the jail's view."""
 DECLARED = FOLDER / "declared.json"
 RESULTS = FOLDER / "health.json"
+HISTORY = FOLDER / "health-history.json"
+"""File with the changes of verdicts. It outlives a container of the pod."""
 UNFIT = FOLDER / "unfit"
 """File with the reason why the node must take no job. It exists only while a check fails. The prolog reads it."""
 LOCK = FOLDER / "health.lock"
@@ -40,6 +42,7 @@ class Declared:
         controller: slurmctld's host and port.
         disabled: checks that the administrator switched off.
         unknown_drains: whether a check that could not look drains the node; else it is noted.
+        hangs_after: seconds after which a quiet job is told of; 0: never.
     """
 
     cpus: int = 0
@@ -54,6 +57,7 @@ class Declared:
     controller: str = ""
     disabled: tuple[str, ...] = ()
     unknown_drains: bool = False
+    hangs_after: int = 0
 
 
 def write(declared: Declared, file: Path = DECLARED) -> None:

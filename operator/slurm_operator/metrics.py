@@ -12,6 +12,31 @@ DRAINS = prometheus.Counter("pulumi_slurm_drains_total", "Nodes that the operato
 LONG_CHECKS = prometheus.Counter(
     "pulumi_slurm_long_checks_total", "Verdicts of long checks' jobs", ["check", "verdict"]
 )
+_MINUTES = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600)
+_DAYS = (60, 300, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400, 172_800, 604_800)
+TIME_TO_DETECT = prometheus.Histogram(
+    "pulumi_slurm_time_to_detect_seconds",
+    "From the last run in which a node's check did not fail to the first one in which it failed",
+    ["check"],
+    buckets=_MINUTES,
+)
+TIME_TO_DRAIN = prometheus.Histogram(
+    "pulumi_slurm_time_to_drain_seconds", "From that run to the node's drain", ["check"], buckets=_MINUTES
+)
+TIME_TO_REPAIR = prometheus.Histogram(
+    "pulumi_slurm_time_to_repair_seconds",
+    "From a node's drain for a fault until it took jobs again",
+    ["check"],
+    buckets=_DAYS,
+)
+NODE_UNFIT_SINCE = prometheus.Gauge(
+    "pulumi_slurm_node_unfit_since_seconds", "When a node was drained for a fault that lasts", ["node", "check"]
+)
+NODE_VERDICT = prometheus.Gauge(
+    "pulumi_slurm_node_verdict", "1: the last verdict of a node's own checks", ["node", "verdict"]
+)
+HANGING_JOBS = prometheus.Gauge("pulumi_slurm_hanging_jobs", "Jobs that hang now", ["partition"])
+HANG_SUSPECTS = prometheus.Gauge("pulumi_slurm_hang_suspects", "Jobs that hung on a node until now", ["node"])
 REPLICA_MOVES = prometheus.Counter("pulumi_slurm_replica_moves_total", "Nodes added or removed", ["direction"])
 REPAIRS_HELD = prometheus.Gauge(
     "pulumi_slurm_repairs_held", "Repairs of unfit nodes that are not done, and why", ["node_set", "reason"]
@@ -32,7 +57,8 @@ def forget_cluster() -> None:
 
     Prometheus adds up the pages of all operators, so an old number would count beside the true one.
     """
-    for gauge in (ALLOCATED_NODES, PENDING_NODES, REPAIRS_HELD, WANTED):
+    of_nodes = (ALLOCATED_NODES, HANG_SUSPECTS, NODE_UNFIT_SINCE, NODE_VERDICT)
+    for gauge in (*of_nodes, HANGING_JOBS, PENDING_NODES, REPAIRS_HELD, WANTED):
         gauge.clear()
     OUTDATED_NODES.set(0)
 

@@ -63,7 +63,9 @@ def scenario_machine(root: Path, row: dict[str, Any], monkeypatch: pytest.Monkey
     if "clock" in row:
         monkeypatch.setattr(clock, "adjtimex", lambda: clock.Clock(*row["clock"]))
     modes = dict.fromkeys(range(fake_machine.GPUS), row["all"]) if "all" in row else row.get("gpus", {})
-    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(modes=modes, init=row.get("init", 0)))
+    monkeypatch.setitem(
+        sys.modules, "pynvml", FakeNvml(modes=modes, init=row.get("init", 0), after_calls=row.get("after_calls"))
+    )
     return fake_machine.build(root, files, dataclasses.replace(fake_machine.DECLARED, **declared))
 
 

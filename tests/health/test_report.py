@@ -87,7 +87,7 @@ def test_the_exit_code_tells_the_verdict(checked, capsys, results: list[Result],
 def test_for_slurm_the_command_says_nothing_and_leaves_the_verdict(
     checked, capsys, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for name in ("FOLDER", "LOCK", "RESULTS", "UNFIT"):
+    for name in ("FOLDER", "LOCK", "RESULTS", "UNFIT", "HISTORY"):
         monkeypatch.setattr(node, name, tmp_path if name == "FOLDER" else tmp_path / name)
     node.write(node.Declared(), tmp_path / "declared")
     monkeypatch.setattr(node, "read", lambda: node.Declared(unknown_drains=True))

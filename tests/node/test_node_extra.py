@@ -1,7 +1,9 @@
 """A note on the Slurm node for what health checks warn of."""
 
 import pytest
+from node_health import notes
 from slurm_node.conditions.node_extra import NodeExtra
+from slurm_operator.decide.nodes.notes import Note, read
 
 HOT = {"gpus": "5 GPUs, 4 declared"}
 NOTE = "pulumi-slurm:warning gpus: 5 GPUs, 4 declared"
@@ -67,3 +69,15 @@ def test_it_is_told_when_slurmctld_answers_again(slurmctld: Slurmctld) -> None:
     assert slurmctld.extra == ""
     note.tick(31.0, HOT)
     assert slurmctld.extra == NOTE
+
+
+def test_since_when_a_check_fails_is_noted_before_what_warns(slurmctld: Slurmctld) -> None:
+    failed = notes.failed("gpus", "2026-11-26T12:00:00Z", "2026-11-26T12:00:30Z")
+    note = NodeExtra("n", slurmctld)
+    note.tick(20.0, {}, failed)
+    assert slurmctld.extra == failed
+    note.tick(40.0, {"clock": "late"}, failed)
+    assert slurmctld.extra == f"{failed}; pulumi-slurm:warning clock: late"
+    assert read(slurmctld.extra) == Note("gpus", "2026-11-26T12:00:00Z", "2026-11-26T12:00:30Z", warned="clock: late")
+    note.tick(60.0, {})
+    assert slurmctld.extra == ""

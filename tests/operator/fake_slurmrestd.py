@@ -140,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
         if (method, path) == ("POST", "/job/submit"):
             return 200, {"job_id": slurm.submit((body or {})["job"]), "step_id": "batch", **fine}
         if method == "POST" and path.startswith("/job/"):
-            slurm.jobs[int(path.removeprefix("/job/"))]["hold"] = (body or {})["hold"]
+            slurm.jobs[int(path.removeprefix("/job/"))] |= body or {}
             return 200, {"results": [], **fine}
         if path.startswith("/job/"):
             job = slurm.jobs.get(int(path.removeprefix("/job/")))

@@ -86,6 +86,7 @@ HEALTHS = [
         "Warning",
         "clock: could not be",
     ),
+    ({}, {"extra": "pulumi-slurm:failed gpus, found at 2026-11-26T12:00:30Z"}, "Unknown", "NotReady", ""),
     ({"ready": False}, {}, "Unknown", "NotReady", "node-health there says why"),
     ({"ready": False}, {"reason": "bad fan", "reason_user": "alice"}, "Unknown", "NotReady", ""),
     (

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from components import slurm_cluster
 from components.config import Config
 from components.slurm import slurm_conf
-from tests.unit.declared import Effect, Probe
+from tests.unit.declared import Effect, Probe, variable
 
 
 def partition(pair: str) -> Probe:
@@ -17,6 +18,21 @@ def partition(pair: str) -> Probe:
         return pair in next(line for line in lines if line.startswith("PartitionName=")).split()
 
     return probe
+
+
+def _hangs(config: Config) -> Any:
+    """Return the jobs that the operator looks at."""
+    return slurm_cluster.cluster_resource(config)["spec"].get("hangs", [])
+
+
+def _requeues(config: Config) -> Any:
+    """Return whether a job that hangs is queued again."""
+    return [row["requeues"] for row in _hangs(config)] == [True]
+
+
+def _noted_after(config: Config) -> Any:
+    """Return after how many seconds the nodes of the first set note a quiet job."""
+    return variable(config, "StatefulSet", config.node_sets[0].name, "SLURM_NODE").get("hangsAfter")
 
 
 EFFECTS: Final[list[Effect]] = [
@@ -48,6 +64,9 @@ EFFECTS: Final[list[Effect]] = [
     ("partitions.0.defCpuPerGpu", 8, partition("DefCPUPerGPU=8"), True),
     ("partitions.0.resumeTimeout", 900, partition("ResumeTimeout=900"), True),
     ("partitions.0.options", {"LLN": "YES", "ReqResv": "YES"}, partition("LLN=YES"), True),
+    ("partitions.0.hangs.after", "2h", _hangs, [{"partition": "main", "afterSeconds": 7200, "requeues": False}]),
+    ("partitions.0.hangs.after", "2h", _noted_after, 7200),
+    ("partitions.0.hangs.then", "requeue", _requeues, True),
     # Slurm takes one default of memory, so ours goes.
     ("partitions.0.defMemPerNode", "1Gi", partition("DefMemPerCPU=768"), False),
 ]

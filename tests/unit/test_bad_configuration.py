@@ -226,6 +226,8 @@ BAD: list[tuple[str, Any, str]] = [
             ({"exclusive": False}, "exclusive: got false; want text in quotes"),
             ({"preemptMode": "GANG"}, "preemptMode: got 'GANG'; want one of 'OFF'"),
             ({"maxMemPerNode": 1024}, "maxMemPerNode: got 1024; want a Kubernetes quantity such as 64Gi"),
+            ({"hangs": {"after": "5m"}}, "hangs.after: got '5m'; want 10m or more: many a job waits for something"),
+            ({"hangs": {"after": "1h", "then": "kill"}}, "hangs.then: got 'kill'; want one of 'tell' or 'requeue'"),
             # Keys that its options do not set.
             (
                 {"options": {"LNN": "YES"}},

@@ -329,6 +329,7 @@ _BASES: dict[str, tuple[str, Any]] = {
     **login_effects.BASES,
     "jail.storage.nfs.": ("jail.storage.nfs", {"server": "a.example", "path": "/x"}),
     "nodeSets.0.gpus.": ("nodeSets.0.gpus", {"type": "h100", "perNode": 2}),
+    "partitions.0.hangs.": ("partitions", [{**PARTITION, "hangs": {"after": "1h"}}]),
     "partitions.0.": ("partitions", [PARTITION]),
     "nodeSets.0.tolerations.": ("nodeSets.0.tolerations", [{"key": "x"}]),
     "nodeSets.0.removal.deadline": ("nodeSets.0.removal", {"jobs": "deadline", "deadline": "1h"}),

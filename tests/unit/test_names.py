@@ -108,7 +108,7 @@ def test_a_changed_crd_has_a_new_edition() -> None:
     """Whoever changes a CRD raises its edition, and adds it here: an older program then leaves it alone."""
     editions = {"1": "2ed0c599c8c2d51b", "2": "59d4a184be0f770f", "3": "9fd36b4399f40ace", "4": "4fe1028406feeddd"}
     editions |= {"5": "308193427929c1b3", "6": "edf59450b3bf2391", "7": "f3d0ab4ef63cc60e", "8": "92dd8dfa055a9edf"}
-    editions |= {"9": "e138e732760cf71c", "10": "43fffb7bfe7c86ac"}
+    editions |= {"9": "e138e732760cf71c", "10": "43fffb7bfe7c86ac", "11": "eec8310f147f1a54"}
     crds = files.definitions()
     (edition,) = {crd["metadata"]["annotations"][crd_policy.EDITION] for crd in crds}
     content = json.dumps([crd["spec"] for crd in crds], sort_keys=True)
@@ -129,10 +129,12 @@ def test_the_crds_are_those_of_the_resources_that_the_program_makes() -> None:
     people = [{"name": "boss", "sshPublicKeys": [SSH_KEY], "admin": True}]
     accounts = {"mode": "mariadb", "accounts": [{"name": "physics"}]}
     check = {"name": "bandwidth", "partition": "main", "builtin": "memory-bandwidth", "least": 1}
-    more = changed("health.longChecks", [check], changed("accounting", accounts))
+    hanging = [{"name": "main", "nodeSets": ["cpu"], "hangs": {"after": "2h"}}]
+    more = changed("partitions", hanging, changed("health.longChecks", [check], changed("accounting", accounts)))
     named = parse(changed("login.users", people, more))
     cluster = {**slurm_cluster.cluster_resource(named)["spec"], "revision": "x"}
-    (declared,) = cluster["longChecks"]
+    (declared,), (hangs,) = cluster["longChecks"], cluster["hangs"]
+    assert hangs.keys() == properties["SlurmCluster"]["properties"]["hangs"]["items"]["properties"].keys()
     assert declared.keys() == properties["SlurmCluster"]["properties"]["longChecks"]["items"]["properties"].keys()
     window = Window(start="Sun 03:00", duration="4h")
     more = {"update": Update(deadline="1h", window=window), "features": ["fast"], "feature_labels": ["zone"]}

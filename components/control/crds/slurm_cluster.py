@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from components.config.login import AdminLevel
-from components.control.crds import accounts, definition, job_counts, long_checks
+from components.control.crds import accounts, definition, hangs, job_counts, long_checks, outages
 from components.control.crds.schema import TIME, Schema, checked, described, section, text
 from components.slurm import config_dry_run
 from contract import names
@@ -64,6 +64,7 @@ def _spec() -> Schema:
                 "additionalProperties": {"type": "string", "enum": [level.value for level in AdminLevel]},
             },
             "longChecks": long_checks.declared(),
+            "hangs": hangs.declared(),
         },
         ["revision"],
         [two_maps],
@@ -111,6 +112,8 @@ def _status() -> Schema:
             "configuration": _configuration(),
             "jobs": job_counts.job_counts(),
             "longChecks": long_checks.told(),
+            "outages": outages.outages(),
+            "hangs": hangs.told(),
             "conditions": definition.conditions(
                 "Available (jobs can run now), Progressing (something still moves), Degraded (what is wrong), "
                 "DrainedByPeople (what people took out of service), Healing (declared objects are held); Ready, "

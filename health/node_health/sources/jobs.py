@@ -3,7 +3,8 @@
 import contextlib
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from node_health.check import Machine
@@ -27,6 +28,7 @@ class Process:
         user: id of its user.
         groups: folders of jobs in its cgroups.
         age: in seconds.
+        cpu: seconds of CPU time that it has used.
     """
 
     number: int
@@ -35,14 +37,27 @@ class Process:
     user: int
     groups: frozenset[str]
     age: float
+    cpu: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Seconds of CPU time that the processes of a job's user use here; `user` is his id."""
+
+    cpu: float
+    user: int
 
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """The jobs that have a step here, and the processes of users that belong to none of them."""
+    """The jobs that have a step here, and the processes of users that belong to none of them.
+
+    `used` has the jobs with a process of a user.
+    """
 
     running: frozenset[int]
     left: tuple[Process, ...] = ()
+    used: Mapping[int, Use] = field(default_factory=dict)
 
 
 def look(machine: Machine) -> Jobs:
@@ -63,14 +78,28 @@ def _jobs(processes: dict[int, Process]) -> Jobs:
     # A step's processes have its cgroups, and most descend from it.
     groups = {group for number in steps for group in processes[number].groups} | {f"job_{job}" for job in running}
 
-    def descends(number: int) -> bool:
+    def job_above(number: int) -> int | None:
         while number not in steps and number in processes:
             number = processes[number].parent
-        return number in steps
+        return int(steps[number][1]) if number in steps else None
 
     users = [process for process in processes.values() if process.user in USERS]
-    left = [process for process in users if not process.groups & groups and not descends(process.number)]
-    return Jobs(running, tuple(left))
+    used: dict[int, Use] = {}
+    left = []
+    for process in users:
+        of_group = next((job for group in process.groups if (job := _number(group)) in running), None)
+        job = job_above(process.number) if of_group is None else of_group
+        if job is not None:
+            used[job] = Use(process.cpu + (used[job].cpu if job in used else 0.0), process.user)
+        elif not process.groups & groups:
+            left.append(process)
+    return Jobs(running, tuple(left), used)
+
+
+def _number(group: str) -> int | None:
+    """Returns the job of a folder job_N."""
+    digits = group.removeprefix("job_")
+    return int(digits) if digits.isdigit() else None
 
 
 def _read(folder: Path, uptime: float) -> Process | None:
@@ -82,4 +111,5 @@ def _read(folder: Path, uptime: float) -> Process | None:
     command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     groups = frozenset(_JOB.findall((folder / "cgroup").read_text()))
     age = uptime - int(rest[19]) / os.sysconf("SC_CLK_TCK")
-    return Process(int(folder.name), int(rest[1]), command or name, int(user[1]) if user else 0, groups, age)
+    cpu = (int(rest[11]) + int(rest[12])) / os.sysconf("SC_CLK_TCK")
+    return Process(int(folder.name), int(rest[1]), command or name, int(user[1]) if user else 0, groups, age, cpu)

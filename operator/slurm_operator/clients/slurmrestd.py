@@ -9,7 +9,7 @@ import datetime
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 from contract import names
@@ -18,20 +18,17 @@ from slurm_operator.clients import slurm_accounts
 from slurm_operator.clients import slurmrestd_answers as answers
 from slurm_operator.clients import slurmrestd_records as records
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
-from slurm_operator.clients.slurmrestd_connection import DEADLINE_SECONDS, LISTING_SECONDS, Connection
+from slurm_operator.clients.slurmrestd_connection import DEADLINE_SECONDS, LISTING_SECONDS
+from slurm_operator.clients.slurmrestd_jobs import HangingJobs
 from slurm_operator.decide.cluster.accounts import Change, Removal
 from slurm_operator.state.slurm import Reservation, Running, SeenCheckJob, SlurmJob, SlurmNode
 
 FULL_LISTING_SECONDS = 60.0
 _UNKNOWN_NODE = frozenset({0, 2018})
 """Errors for a node that does not exist: that of GET node/NAME, and ESLURM_INVALID_NODE_NAME."""
-_UNKNOWN_JOB = 2017
-"""ESLURM_INVALID_JOB_ID."""
-
-_A = TypeVar("_A", answers.Jobs, answers.CheckJobs)
 
 
-class SlurmRest(Connection):
+class SlurmRest(HangingJobs):
     """One cluster's slurmrestd."""
 
     def __init__(self, url: str, key_file: Path, authority: bytes | None = None) -> None:
@@ -105,18 +102,6 @@ class SlurmRest(Connection):
         answer = await self._about_job(answers.CheckJobs, str(job_id))
         jobs = answers.listed("job", answer.jobs) if answer else []
         return records.check_job(jobs[0]) if jobs else None
-
-    async def _about_job(self, kind: type[_A], number: str) -> _A | None:
-        """Read what slurmctld says of a job; None if it has forgotten it."""
-        try:
-            answer = await self._read_as(kind, "job", f"/job/{quote(number, safe='')}")
-        except SlurmError as error:
-            if error.reason is Trouble.REFUSED and _UNKNOWN_JOB in error.numbers:
-                return None
-            raise
-        if answer is None:
-            raise SlurmError(Trouble.UNUSABLE, "job: 'not modified' without a question about changes")
-        return answer
 
     async def submit(self, job: Mapping[str, Any]) -> int:
         """Submit a batch job and return its id."""

@@ -140,6 +140,29 @@ class CheckJob(msgspec.Struct):
     hold: bool = False
 
 
+class QuietJob(msgspec.Struct):
+    """A job that a node noted as quiet, as far as it matters."""
+
+    job_id: int
+    job_state: tuple[str, ...]
+    nodes: str
+    partition: str
+    requeue: bool = False
+    batch_flag: bool = False
+    excluded_nodes: str = ""
+    node_count: Number | None = None
+    start_time: Number | None = None
+    suspend_time: Number | None = None
+    admin_comment: str = ""
+    hold: bool = False
+
+
+class QuietJobs(Answer):
+    """An answer about such a job."""
+
+    jobs: list[QuietJob] | None = None
+
+
 class CheckJobs(Answer):
     """An answer about a job of a long check."""
 

@@ -13,7 +13,7 @@ from slurm_operator.clients import hostlist
 from slurm_operator.clients import slurmrestd_answers as answers
 from slurm_operator.clients.slurm_error import SlurmError, Trouble
 from slurm_operator.gres import canonical
-from slurm_operator.state.slurm import EVERY_NODE, Facts, Reservation, SeenCheckJob, SlurmJob, SlurmNode
+from slurm_operator.state.slurm import EVERY_NODE, Facts, Reservation, SeenCheckJob, SeenQuietJob, SlurmJob, SlurmNode
 
 _ADDED = re.compile(rf"( : ({'|'.join((reasons.NOT_RESPONDING, *reasons.REBOOTS))}))+$")
 """Endings that slurmctld adds to a node's reason for good: it was silent for SlurmdTimeout, or rebooted."""
@@ -77,6 +77,23 @@ def check_job(item: answers.CheckJob) -> SeenCheckJob:
     status = _given(item.exit_code.return_code) if item.exit_code else None
     seen = states(item.name, item.job_state)
     return SeenCheckJob(item.name, item.user_id, item.required_nodes, seen, status, held=item.hold)
+
+
+def quiet_job(item: answers.QuietJob) -> SeenQuietJob:
+    """A job that a node noted as quiet, as state."""
+    moments = [moment for moment in (since(item.start_time), since(item.suspend_time)) if moment]
+    return SeenQuietJob(
+        job_id=item.job_id,
+        states=states(str(item.job_id), item.job_state),
+        partition=item.partition,
+        nodes=_nodes_or_every(item.nodes),
+        resumed=max(moments, default=None),
+        requeues=item.requeue and item.batch_flag,
+        excluded=_nodes_or_every(item.excluded_nodes),
+        node_count=max(1, item.node_count.number) if item.node_count else 1,
+        comment=item.admin_comment,
+        held=item.hold,
+    )
 
 
 def reservation(item: answers.Reservation) -> Reservation:

@@ -13,6 +13,7 @@ from slurm_operator import accounts
 from slurm_operator.decide.cluster import ownership
 from slurm_operator.state.resources import (
     Cluster,
+    HangPolicy,
     LongCheck,
     NodeCondition,
     NodeSet,
@@ -48,6 +49,9 @@ def parse_cluster(body: Mapping[str, Any]) -> Cluster:
         accounts=accounts.declared(spec),
         ledger=accounts.ledger(body.get("status", {})),
         long_checks=tuple(_long_check(item) for item in spec.get("longChecks", ())),
+        hangs=tuple(
+            HangPolicy(item["partition"], item["afterSeconds"], item["requeues"]) for item in spec.get("hangs", ())
+        ),
     )
 
 

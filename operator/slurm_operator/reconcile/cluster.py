@@ -40,6 +40,7 @@ from slurm_operator.reconcile import (
     pod_conditions,
 )
 from slurm_operator.reconcile.drift import DriftReconciler
+from slurm_operator.reconcile.health import hanging_jobs, outages
 from slurm_operator.reconcile.pass_budget import BROUGHT_AFTER_SECONDS, PassBudget
 from slurm_operator.reconcile.pass_context import PassContext
 from slurm_operator.state.kubernetes import K8sNode, Kubernetes, Pod, Unread
@@ -89,6 +90,8 @@ class Reconciler:
         self._accounts = accounts.Accounts(self._executor, lease, clock)
         self._job_counts = job_counts.JobCounts(self._jobs, clock)
         self._long_checks = long_checks.LongChecks(self._executor, lease, clock)
+        self._outages = outages.Outages()
+        self._hanging_jobs = hanging_jobs.HangingJobs(self._executor, lease, clock)
         self._informer = Informer(api, wake)
         self._k8s_watch = Watch("v1", "Node", read=K8sNodeParser())
         self._conflicts: dict[str, int] = {}
@@ -116,6 +119,8 @@ class Reconciler:
         if not leads:
             self._accounts.forget()
             self._long_checks.forget()
+            self._outages.forget()
+            self._hanging_jobs.forget()
         self._lease.check()
         budget = PassBudget(self._clock)
         self._jobs.begin_pass()
@@ -137,6 +142,10 @@ class Reconciler:
         rest = await self._client(seen.cluster.rest_url)
         now = PassContext(rest, body, seen, await configuration.running(rest), budget)
         served = await self._look_at_node_sets(now, set_bodies)
+        states = {name: own.state for name, own in served.sets.items()}
+        workers = [pod for pod in seen.pods.values() if pod.component == "worker"]
+        if not isinstance(served.nodes, Unknown):
+            self._outages.look(body, served.nodes, states.values(), workers, datetime.datetime.now(datetime.UTC))
         appointed, told = seen.cluster.appointed, Findings()
         failures: list[Finding] = []
         people, stored = Findings(), body.get("status", {}).get("accounts")
@@ -149,7 +158,7 @@ class Reconciler:
                 told, appointed = await self._administrators.bring(now)
         except TimeoutError:
             configured, closed = configuration.cut_short(seen)
-        before = [*self._pod_conditions.problems, *self._long_checks.problems]
+        before = [*self._pod_conditions.problems, *self._long_checks.problems, *self._hanging_jobs.problems]
         findings = Findings([*configured, *failures, *told, *people, *before])
         mark = "" if isinstance(now.running, Unknown) else config.mark(now.running.parameters)
         told_of = {"running": mark, "closed": sorted(closed)}
@@ -160,11 +169,11 @@ class Reconciler:
         await self._node_sets.count_pending(rest, served, budget)
         if not isinstance(served.nodes, Unknown):
             await self._job_counts.count(now, served.nodes)
-            await self._long_checks.act(now, {name: own.state for name, own in served.sets.items()}, served.nodes)
+            await self._long_checks.act(now, states, served.nodes)
+            await self._hanging_jobs.act(now, served.nodes)
         self._failed += await self._node_sets.reservations.end_left_over(rest, body, seen.node_sets, budget)
         await self._finish_deletions(set_bodies, seen.cluster.name, budget)
         if not isinstance(served.nodes, Unknown):
-            workers = (pod for pod in seen.pods.values() if pod.component == "worker")
             await self._pod_conditions.tell(workers, served.nodes)
         if self._untold:
             raise self._untold  # Nobody can read it: the log, the metric of passes and /readyz tell.
@@ -291,6 +300,8 @@ class Reconciler:
             **in_database,
             "jobs": self._job_counts.told(body),
             "longChecks": self._long_checks.told(body, seen.cluster.long_checks),
+            "outages": self._outages.told(body),
+            "hangs": self._hanging_jobs.told(body),
         }
         self._untold = await self._write_status(body, conditions, fields)
         told = {condition.type: condition.status for condition in conditions}

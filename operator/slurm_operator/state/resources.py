@@ -129,6 +129,15 @@ class LongCheck:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class HangPolicy:
+    """The policy for a partition's jobs that hang; `requeues`: they are queued again then, if they may be."""
+
+    partition: str
+    after_seconds: int
+    requeues: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Cluster:
     """The SlurmCluster resource.
 
@@ -153,3 +162,4 @@ class Cluster:
     accounts: Declared | None = None
     ledger: Ledger = dataclasses.field(default_factory=Ledger)
     long_checks: tuple[LongCheck, ...] = ()
+    hangs: tuple[HangPolicy, ...] = ()

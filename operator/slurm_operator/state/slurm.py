@@ -24,6 +24,26 @@ class SeenCheckJob:
     held: bool = False
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class SeenQuietJob:
+    """A job that a node noted as quiet.
+
+    `resumed` is when it began to run, or was suspended or resumed last. `excluded` are nodes that it does not take.
+    `requeues`: it may be queued again. `comment` is its AdminComment. `held`: nobody released it.
+    """
+
+    job_id: int
+    states: frozenset[str]
+    partition: str
+    nodes: frozenset[str]
+    resumed: datetime.datetime | None = None
+    requeues: bool = False
+    excluded: frozenset[str] = frozenset()
+    node_count: int = 1
+    comment: str = ""
+    held: bool = False
+
+
 class EveryNode(frozenset[str]):
     """The nodes of a job whose host list can't be read: it may be on any node."""
 

@@ -27,6 +27,7 @@ DECLARED = Declared(
     submounts=("/scratch",),
     shm_mib=0,
     controller="localhost:6817",
+    hangs_after=3600,
 )
 
 

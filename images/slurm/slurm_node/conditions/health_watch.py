@@ -1,11 +1,13 @@
 """Reads the results of the last run of node-health. Slurm starts that: HealthCheckProgram, and after each job."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from node_health import node, report
+from node_health import history, node, notes, report
+from node_health.checks.slurm import quiet_jobs
 from node_health.report import Report
-from node_health.verdict import Result, unknown
+from node_health.verdict import Result, Verdict, unknown
 
 from contract import reasons
 from slurm_node.conditions.drains import Causes
@@ -15,6 +17,15 @@ FIRST_SECONDS = 60.0
 """Time for the first run, which slurmd makes before it registers, and for a second one."""
 FIRST = "first run"
 """Stands for a check's name while no run has ended."""
+LAST = "last run"
+"""Stands for a check's name when runs have stopped."""
+
+QUIET = reasons.Check.QUIET_JOBS
+"""Warns of jobs and not of the node: its note stands for itself."""
+
+
+def _never() -> float | None:
+    return None
 
 
 class HealthWatch:
@@ -24,17 +35,30 @@ class HealthWatch:
         results: the file that node-health writes.
         unfit: the file by which the prolog refuses jobs.
         unknown_drains: whether a check that could not look drains the node; else it is noted.
+        told: the file with the changes of verdicts.
     """
 
-    def __init__(self, results: Path = node.RESULTS, unfit: Path = node.UNFIT, unknown_drains: bool = False) -> None:
+    def __init__(
+        self,
+        results: Path = node.RESULTS,
+        unfit: Path = node.UNFIT,
+        unknown_drains: bool = False,
+        told: Path = node.HISTORY,
+    ) -> None:
         # Files of an earlier container.
         results.unlink(missing_ok=True)
         unfit.unlink(missing_ok=True)
         self._results = results
+        self._history = told
         self._unknown_drains = unknown_drains
         self._read_at = 0
         self._since: float | None = None
+        self._heard, self._ended = 0.0, 0.0
         self.causes: Causes = {}
+        self.facts = ""
+        """Notes for programs: of the first check that fails, and of quiet jobs."""
+        self.quiet: frozenset[int] = frozenset()
+        """Jobs that are noted as quiet."""
         self.warnings: Mapping[str, str] | None = None
 
     @property
@@ -42,11 +66,12 @@ class HealthWatch:
         """The reason why the node is not fit; None while it is fit, or nothing is known."""
         return next((f"{cause}: {why}" for cause, why in self.causes.items() if why is not None), None)
 
-    def tick(self, now: float) -> None:
+    def tick(self, now: float, silence: Callable[[], float | None] = _never) -> None:
         """Reads the file if it changed. A node of which no run ever ended is UNKNOWN, and not taken for fit.
 
         Args:
             now: seconds of a clock that only goes forward.
+            silence: returns after how many seconds without a run they have stopped; None if they may be rarer.
         """
         try:
             written = self._results.stat().st_mtime_ns
@@ -56,16 +81,46 @@ class HealthWatch:
                 self._learn(Report((Result(FIRST, unknown("no run of node-health has ended yet")),)))
             return
         if written == self._read_at:
+            self._heed_silence(now, silence)
             return
         self._read_at = written
-        self._learn(report.from_json(self._results.read_text()))
+        found = report.from_json(self._results.read_text())
+        self._heard, self._ended = now, found.at
+        self._learn(found)
+
+    def _heed_silence(self, now: float, silence: Callable[[], float | None]) -> None:
+        """Notes that runs have stopped: results say less and less. It drains for nothing: slurmctld starts the runs."""
+        if now - self._heard < FIRST_SECONDS or self.warnings is None or LAST in self.warnings:
+            return
+        longest = silence()
+        if longest is not None and now - self._heard >= longest:
+            why = f"{reasons.UNCHECKED}no run of node-health has ended since {_utc(self._ended)}"
+            say(f"{LAST}: {why}")
+            self.warnings = {LAST: why, **self.warnings}
 
     def _learn(self, found: Report) -> None:
         before = self.causes
         first = f"{reasons.HEALTH} {FIRST}"
         ended: Causes = {first: None} if self._read_at and first in before else {}
         self.causes = {**ended, **report.drain_causes(found, self._unknown_drains)}
-        self.warnings = report.warnings(found, self._unknown_drains)
+        warnings = report.warnings(found, self._unknown_drains)
+        jobs = quiet_jobs.read(next((result for result in found.results if result.check == QUIET), None))
+        self.warnings = {check: why for check, why in warnings.items() if check != QUIET or not jobs}
+        self.quiet = frozenset(jobs)
         for cause, why in self.causes.items():
             if bool(why) != bool(before.get(cause)):
                 say(f"{cause}: {why or 'passes again'}")
+        self.facts = notes.joined((self._failed(found), notes.quiet(jobs)))
+
+    def _failed(self, found: Report) -> str:
+        """Returns the note of the first check that fails, as the reason of the drain names it."""
+        failing = (result.check for result in found.results if result.finding.verdict is Verdict.FAIL)
+        failed = next((check for check in failing if check != report.ENTRYS_OWN), None)
+        change = history.read(self._history).latest.get(failed) if failed else None
+        if change is None or change.verdict is not Verdict.FAIL:
+            return ""
+        return notes.failed(change.check, _utc(change.before) if change.before else "", _utc(change.at))
+
+
+def _utc(at: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))

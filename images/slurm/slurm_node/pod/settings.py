@@ -30,6 +30,7 @@ class Node:
         rdma: number of RDMA resources of the pod.
         disabled_checks: health checks that are not made.
         unknown_drains: whether a health check that could not look drains the node.
+        hangs_after: seconds after which a quiet job is told of; 0: never.
         grace_seconds: how long sessions of a login node, or jobs of a worker, may stay after its deletion began.
     """
 
@@ -51,6 +52,7 @@ class Node:
     rdma: int = 0
     disabled_checks: tuple[str, ...] = ()
     unknown_drains: bool = False
+    hangs_after: int = 0
     grace_seconds: int = 0
 
     def slurmd_conf(self, hostname: str) -> str:
@@ -201,6 +203,7 @@ def read_node(environment: Mapping[str, str] = os.environ) -> Node:
         rdma=int(value.get(NodeKey.RDMA, 0)),
         disabled_checks=tuple(map(str, value.get(NodeKey.DISABLED_CHECKS, ()))),
         unknown_drains=bool(value.get(NodeKey.UNKNOWN_DRAINS, False)),
+        hangs_after=int(value.get(NodeKey.HANGS_AFTER, 0)),
         grace_seconds=int(value.get(NodeKey.GRACE_SECONDS, 0)),
     )
 

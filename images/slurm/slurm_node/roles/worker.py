@@ -12,6 +12,7 @@ import node_health.node
 from contract import names, reasons
 from slurm_node.accounts import profile_limits
 from slurm_node.conditions.drains import OwnDrain
+from slurm_node.conditions.hang_notify import HangNotifier
 from slurm_node.conditions.health_watch import HealthWatch
 from slurm_node.conditions.jail_watch import JailWatch
 from slurm_node.conditions.job_notify import JobNotifier
@@ -34,7 +35,7 @@ from slurm_node.pod.slurmd_port import HeldPort
 from slurm_node.pod.supervise import Daemon, run
 from slurm_node.pod.system import mount_table
 from slurm_node.roots import old_roots
-from slurm_node.slurm import configless_cache, configuration, container_leftovers, gres, plugin_version
+from slurm_node.slurm import configless_cache, configuration, container_leftovers, gres, health_runs, plugin_version
 from slurm_node.slurm.late_registration import LateRegistration
 
 AS_BOOTED = ("-b",)
@@ -79,7 +80,7 @@ def main() -> int:
         )
     watch, drain = JailWatch(), OwnDrain(socket.gethostname())
     health = HealthWatch(unknown_drains=node.unknown_drains)
-    notifier = JobNotifier()
+    notifier, hangs = JobNotifier(), HangNotifier(socket.gethostname())
     note, judge = NodeExtra(socket.gethostname()), configless_cache.Judge()
 
     def refuse() -> str | None:
@@ -104,9 +105,10 @@ def main() -> int:
         use.tick(time.monotonic())
         late.tick(time.monotonic(), slurmd)
         # Without a configuration, the node knows no slurmctld to tell.
-        if slurmd.process is not None and configless_cache.read() is not None:
+        fetched = configless_cache.read()
+        if slurmd.process is not None and fetched is not None:
             watch.tick(time.monotonic())
-            health.tick(time.monotonic())
+            health.tick(time.monotonic(), lambda: health_runs.longest_silence(fetched.get(names.SLURM_CONF, "")))
             plugin = plugin_version.refusal()
             plugin_version.tell_guard(plugin)
             unloaded = refusal() or plugin
@@ -114,7 +116,8 @@ def main() -> int:
                 time.monotonic(), {**watch.causes, **health.causes, **({reasons.JAIL: unloaded} if unloaded else {})}
             )
             notifier.tick(unloaded)
-            note.tick(time.monotonic(), health.warnings)
+            note.tick(time.monotonic(), health.warnings, health.facts)
+            hangs.tick(time.monotonic(), health.quiet)
         container_leftovers.sweep()
         node_state.write(state_of(slurmd, watch, health))
 
@@ -167,6 +170,7 @@ def declared(node: settings.Node, jail: settings.Jail) -> node_health.node.Decla
         controller=node.controller,
         disabled=node.disabled_checks,
         unknown_drains=node.unknown_drains,
+        hangs_after=node.hangs_after,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from contract import names, reasons
 from slurm_operator import drains
-from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.decide.nodes import notes, slurm_nodes
 from slurm_operator.decide.nodes.workers import is_record_of
 from slurm_operator.drains import Owner
 from slurm_operator.findings import UNKNOWN_AUTHOR
@@ -55,12 +55,20 @@ def health(pod: Pod, node: SlurmNode | None) -> PodCondition:
         return NOT_CHECKED
     if drains.owner(node) in (Owner.UNFIT, Owner.REPAIR, Owner.LONG_CHECK):
         return PodCondition("False", *_failed(drains.fault(node)))
-    if not pod.ready:
+    note = notes.read(node.extra)
+    if not pod.ready or note.check:
         return NOT_READY
-    if not node.extra.startswith(reasons.WARNING):
+    if not note.warned:
         return PASSED
-    note = node.extra.removeprefix(reasons.WARNING)
-    return PodCondition("Unknown" if reasons.UNCHECKED in note else "True", "Warning", note)
+    return PodCondition("Unknown" if reasons.UNCHECKED in note.warned else "True", "Warning", note.warned)
+
+
+def verdict(pod: Pod, node: SlurmNode | None) -> str:
+    """The same in one word of node-health: PASS, WARNING, FAIL or UNKNOWN."""
+    said = health(pod, node)
+    if said.status != "True":
+        return "FAIL" if said.status == "False" else "UNKNOWN"
+    return "PASS" if said == PASSED else "WARNING"
 
 
 def _failed(fault: str) -> tuple[str, str]:

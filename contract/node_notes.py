@@ -1,0 +1,19 @@
+"""A node's field Extra in Slurm: what its own checks note there for administrators and for the operator.
+
+First comes what programs read, then what checks warn of, in words that may quote others'. node_health/notes.py writes
+it, and the operator reads it (slurm_operator/decide/nodes/notes.py).
+"""
+
+from typing import Final
+
+from contract.reasons import PREFIX, WARNING
+
+FAILED: Final = f"{PREFIX}failed "
+"""Start of the note of a check that fails."""
+QUIET: Final = f"{PREFIX}quiet "
+"""Start of the note of jobs that have used no CPU for long, or whose heartbeat is old."""
+BEGINNINGS: Final = (FAILED, QUIET, WARNING)
+MOST_QUIET: Final = 20
+"""Jobs that a node notes, those that are quiet for longest."""
+HANGS: Final = f"{PREFIX}hangs "
+"""Start of a job's AdminComment by the operator, after which `told by NODE` names who tells the job."""

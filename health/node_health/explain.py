@@ -1,0 +1,148 @@
+"""The command `node-health explain [NODE]`: what ran and when, what is wrong since when, and what drains the node."""
+
+import re
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from contract import reasons
+from node_health import history, node, report
+from node_health.check import Machine
+from node_health.checks.network.controller import SCONTROL
+from node_health.history import Change, History
+from node_health.report import Report
+from node_health.sources import tool
+from node_health.verdict import Result, Verdict
+
+NOTHING = 3
+"""Exit status when no run of this node is known."""
+ANSWERS_WITHIN = 10
+"""Seconds for slurmctld's answer."""
+_SHOWN = 10
+"""Changes that are printed."""
+_LIFTED_BY = (
+    (reasons.LONG_CHECK, "a person lifts it: scontrol update nodename={} state=undrain"),
+    (f"{reasons.HEALTH} ", "the node lifts it when this check was made and did not fail"),
+    (reasons.JAIL, "the node lifts it when a test step in the jail ends well"),
+    (reasons.REPAIR, "the operator lifts it when the repaired node works"),
+    (reasons.NODE, "the operator lifts it when the Kubernetes node is well and may be used"),
+    (reasons.PREFIX, "the operator lifts it when its work is done"),
+    ("", "whoever set it lifts it: scontrol update nodename={} state=undrain"),
+)
+"""Start of a drain's reason → who ends the drain, the first that fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The facts that are known of a node.
+
+    Attributes:
+        name: its name in Slurm.
+        record: what `scontrol -o show node` printed; empty without an answer.
+        found: results of the last runs; None if there was none.
+        history: how they became so.
+    """
+
+    name: str
+    record: str
+    found: Report | None = None
+    history: History = History()  # noqa: RUF009 - one instance for all: History is frozen
+
+
+def lines(known: Known, now: float) -> Iterator[str]:
+    """Returns the explanation.
+
+    Args:
+        known: what is known of this node.
+        now: seconds since the epoch.
+    """
+    yield from of_record(known)
+    if known.found is None:
+        yield "no run of node-health has ended in this container"
+        return
+    results = known.found.results
+    yield f"{known.found.verdict}: the last run ended {span(now - known.found.at)} ago, at {moment(known.found.at)}"
+    passed = [result for result in results if result.finding.verdict is Verdict.PASS]
+    for result in sorted(results, key=lambda result: [*Verdict][::-1].index(result.finding.verdict)):
+        if result.finding.verdict is not Verdict.PASS:
+            yield from _of_result(result, known.history, now)
+    slowest = sorted(results, key=lambda result: -result.seconds)[:3]
+    times = ", ".join(f"{result.check} {result.seconds:.3f} s" for result in slowest)
+    yield f"{len(passed)} checks pass, {len(known.found.skipped)} are skipped; the slowest: {times or 'none'}"
+    if known.history.changes:
+        yield "changes, the latest first:"
+    for change in known.history.changes[: -_SHOWN - 1 : -1]:
+        yield f"  {moment(change.at)} {change.verdict} {change.check}: {change.evidence}"
+
+
+def of_record(known: Known) -> Iterator[str]:
+    """Returns what slurmctld says of the node: its state, what drains it, and who lifts that."""
+    if not known.record:
+        yield f"{known.name}: slurmctld does not answer"
+        return
+    state = re.search(r"\bState=(\S+)", known.record)
+    yield f"{known.name}: {state[1] if state else 'UNKNOWN'}"
+    # Comment, Extra and InstanceId follow the reason's author (slurm, src/api/node_info.c).
+    reason = re.search(r"\bReason=(.*?) \[([^\s@]+)@(\S+)\](?: .*)?\s*$", known.record)
+    if reason:
+        why, user, since = reason.groups()
+        yield f"  {why}"
+        yield f"  set by {user} at {since}; {_lifted_by(why, known.name)}"
+    if note := re.search(r"\bExtra=(\S.*?)(?: InstanceId=.*)?\s*$", known.record):
+        yield f"  Extra: {note[1]}"
+
+
+def _of_result(result: Result, told: History, now: float) -> Iterator[str]:
+    change = told.latest.get(result.check)
+    yield result.line
+    if change:
+        yield f"        since {moment(change.at)}, for {span(now - change.at)}; {_before(change)}"
+    if result.remedy:
+        yield f"        remedy: {result.remedy} ({result.action})"
+
+
+def _before(change: Change) -> str:
+    return f"not so in the run at {moment(change.before)}" if change.before else "no run was before"
+
+
+def _lifted_by(reason: str, name: str) -> str:
+    return next(words for begin, words in _LIFTED_BY if reason.startswith(begin)).format(name)
+
+
+def moment(at: float) -> str:
+    """Returns a time since the epoch as a date in UTC."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def span(seconds: float) -> str:
+    """Returns a span of time in its two largest units."""
+    left, words = max(0, int(seconds)), list[str]()
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        if left >= size or (unit == "s" and not words):
+            words.append(f"{left // size} {unit}")
+            left %= size
+    return " ".join(words[:2])
+
+
+def main(name: str = "") -> int:
+    """Prints the explanation of this node; of another one what slurmctld knows, and the command for the rest."""
+    own = socket.gethostname()
+    record = _record(name or own)
+    if name not in ("", own):
+        print("\n".join(of_record(Known(name, record))))
+        print(f"its checks run in its own pod: kubectl exec {name} -- node-health explain")
+        return 0
+    try:
+        found = report.from_json(node.RESULTS.read_text())
+    except (OSError, ValueError, KeyError):
+        found = None
+    print("\n".join(lines(Known(own, record, found, history.read(node.HISTORY)), time.time())))
+    return NOTHING if found is None else 0
+
+
+def _record(name: str) -> str:
+    """Returns what scontrol prints of a node within some seconds, empty if it fails."""
+    answered = tool.run(Machine(), ["/usr/bin/timeout", str(ANSWERS_WITHIN), SCONTROL, "-o", "show", "node", name])
+    return answered.printed if answered.code == 0 else ""

@@ -1,0 +1,85 @@
+"""Since when a job is quiet on a node: by its CPU time, or by its heartbeat."""
+
+import os
+from pathlib import Path
+
+import pytest
+from node_health.checks.slurm import quiet_jobs
+from node_health.checks.slurm.quiet_jobs import Mark, advanced
+from node_health.sources.jobs import Use, look
+from node_health.verdict import Finding, Result, Verdict
+
+from tests.health.fakes import fake_machine
+
+CLOCK = 1_795_694_400.0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "worked", "is_quiet"),
+    [
+        (30, 0.0, True),
+        (30, 0.01, True),
+        (30, 0.05, False),
+        (3600, 3.0, True),
+        (3600, 4.0, False),
+        (30, -5.0, False),
+    ],
+)
+def test_a_job_that_uses_a_thousandth_of_a_cpu_or_whose_process_ended_is_at_work(
+    seconds: float, worked: float, is_quiet: bool
+) -> None:
+    before = {7: Mark(1000.0, 50.0, 400.0, CLOCK)}
+    after = advanced(before, {7: Use(50.0 + worked, 1001)}, 1000.0 + seconds, CLOCK + 900)
+    assert after[7].since == (CLOCK if is_quiet else CLOCK + 900)
+    assert (after[7].at, after[7].cpu) == (1000.0 + seconds, 50.0 + worked)
+
+
+def test_little_work_between_many_looks_adds_up() -> None:
+    """Two runs in one second, as after a job's end, are one look."""
+    marks = {7: Mark(0.0, 0.0, 0.0, CLOCK)}
+    for second in range(1, 31):
+        marks = advanced(marks, {7: Use(0.01 * second, 1001)}, float(second), CLOCK + second)
+    assert marks[7].since > CLOCK
+
+
+def test_a_new_job_is_at_work_and_one_that_ended_is_forgotten() -> None:
+    after = advanced({7: Mark(0.0, 0.0, 0.0, CLOCK)}, {8: Use(0.0, 1001)}, 100.0, CLOCK + 100)
+    assert after == {8: Mark(100.0, 0.0, 100.0, CLOCK + 100)}
+
+
+def test_cpu_time_is_that_of_the_users_processes_by_cgroup_or_descent(tmp_path: Path) -> None:
+    def stat(number: int, parent: int, seconds: int) -> dict[str, str]:
+        started = 99_000 * fake_machine.TICKS
+        used = f"{seconds * fake_machine.TICKS} 0"
+        return {f"/proc/{number}/stat": f"{number} (x) S {parent} 1 1 {'0 ' * 7}{used} {'0 ' * 6}{started} 0\n"}
+
+    machine = fake_machine.build(
+        tmp_path,
+        {
+            **stat(10, 1, 90),
+            **stat(11, 1, 3),
+            **fake_machine.process(12, "python\0", 1001, None), **stat(12, 10, 4),
+            **fake_machine.process(13, "job_init\0", 0, 7), **stat(13, 10, 50),
+        },
+    )  # fmt: skip
+    seen = look(machine)
+    assert seen.used == {7: Use(7.0, 1001)}
+    assert seen.left == ()
+
+
+def test_an_old_heartbeat_counts_though_the_job_works(tmp_path: Path) -> None:
+    home = tmp_path / "run/jail/home/alice"
+    home.mkdir(parents=True)
+    beat = home / ".slurm-heartbeat-7"
+    beat.touch()
+    os.utime(beat, (CLOCK, CLOCK))
+    machine = fake_machine.build(tmp_path, {"/run/jail/etc/passwd": "alice:x:1001:1001::/home/alice:/bin/sh\n"})
+    used = {7: Use(1.0, 1001), 8: Use(1.0, 1001), 9: Use(1.0, 1002)}
+    assert quiet_jobs.heartbeats(machine, used, CLOCK + 4000) == {7: (4000.0, CLOCK)}
+
+
+def test_what_it_tells_is_read_again() -> None:
+    warned = Finding(Verdict.WARNING, "812 since 2026-11-26T12:00:00Z, 9 since 2026-11-26T13:00:00Z")
+    assert quiet_jobs.read(Result("quiet jobs", warned)) == {812: "2026-11-26T12:00:00Z", 9: "2026-11-26T13:00:00Z"}
+    assert quiet_jobs.read(Result("quiet jobs", Finding(Verdict.PASS, "2 jobs run"))) == {}
+    assert quiet_jobs.read(None) == {}

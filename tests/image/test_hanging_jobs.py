@@ -1,0 +1,127 @@
+"""Promises about a job that hangs, on a real node: it is noted, told, and queued again where its partition says so."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from slurm_operator.clients import slurmrestd_answers
+from slurm_operator.clients.slurm_error import SlurmError
+from slurm_operator.clients.slurmrestd_jobs import HangingJobs
+from slurm_operator.decide.nodes import hanging_jobs
+from slurm_operator.decide.nodes.hanging_jobs import Hang
+from slurm_operator.state.slurm import SeenQuietJob, SlurmNode
+
+from tests.image.small_cluster import WORKER, SmallCluster
+from tests.image.test_long_check_jobs import Rest
+
+T = TypeVar("T")
+DECLARE = """
+import json
+from pathlib import Path
+file = Path("/run/slurm-node/declared.json")
+file.write_text(json.dumps({**json.loads(file.read_text()), "hangs_after": 5}))
+"""
+
+
+class Calls(HangingJobs):
+    """The operator's calls, through the real slurmrestd in the pod."""
+
+    def __init__(self, rest: Rest) -> None:
+        super().__init__("http://127.0.0.1:6820", Path("/none"))
+        self._rest = rest
+
+    async def _call(
+        self,
+        call: str,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        params: Mapping[str, str] | None = None,
+        seconds: float = 0,
+    ) -> bytearray | None:
+        answer = json.dumps(self._rest.call(method, path, body)).encode()
+        return slurmrestd_answers.checked(call, 200, bytearray(answer))
+
+
+@pytest.fixture(scope="module")
+def calls(cluster: SmallCluster) -> Calls:
+    return Calls(Rest(cluster))
+
+
+def made(work: Awaitable[T]) -> T:
+    async def run() -> T:
+        return await work
+
+    return asyncio.run(run())
+
+
+def submitted(cluster: SmallCluster, script: str) -> int:
+    wanted = f"sbatch --parsable --requeue --mem=100 -o /home/alice/said --wrap '{script}'"
+    answer = cluster.jail(wanted, user=1000)
+    assert answer.returncode == 0, answer.stderr
+    return int(answer.stdout)
+
+
+def test_a_job_that_hangs_is_noted_told_and_queued_again_without_its_node(cluster: SmallCluster, calls: Calls) -> None:
+    job_id = submitted(cluster, "sleep 1000")
+
+    def seen() -> SeenQuietJob:
+        job = made(calls.quiet_job(job_id))
+        assert job
+        return job
+
+    cluster.wait("the job runs", lambda: seen().states == {"RUNNING"}, 60)
+    running = seen()
+    assert (running.nodes, running.partition, running.requeues, running.held) == ({WORKER}, "main", True, False)
+    assert running.resumed
+    with pytest.raises(SlurmError, match="pending"):
+        made(calls.exclude_nodes(job_id, [WORKER]))
+    hang = Hang(job_id, "main", running.resumed, running.nodes)
+    made(calls.comment_job(job_id, hang.comment))
+    assert seen().comment == hang.comment
+
+    assert cluster.pod(f"python3 -c '{DECLARE}'").returncode == 0
+
+    def noted() -> dict[int, Any]:
+        cluster.pod("node-health --record --context periodic")
+        record = cluster.pod("/opt/slurm/bin/scontrol -o show node $(hostname)").stdout
+        extra = re.search(r" Extra=(pulumi-slurm:.*?) *(?: InstanceId=.*)?$", record.strip())
+        node = SlurmNode(WORKER, frozenset({"MIXED"}), extra=extra[1] if extra else "")
+        return hanging_jobs.quiet_jobs({WORKER: node})
+
+    cluster.wait("the node notes the job", lambda: WORKER in noted().get(job_id, {}), 60)
+    told = "this job seems to hang: no CPU time used"
+    cluster.wait("the job is told", lambda: told in cluster.jail("cat /home/alice/said").stdout, 90)
+
+    made(calls.requeue_held(job_id))
+    cluster.wait("it is queued again, on hold", lambda: hanging_jobs._waits(seen()), 90)
+    made(calls.exclude_nodes(job_id, [WORKER]))
+    assert seen().excluded == {WORKER}
+    assert seen().held
+    record = cluster.pod(f"/opt/slurm/bin/scontrol -o show job {job_id}").stdout
+    assert f"ExcNodeList={WORKER}" in record
+    cluster.jail(f"scancel {job_id}", user=1000)
+
+
+def test_cpu_time_counts_and_a_heartbeat_in_place_of_it(cluster: SmallCluster) -> None:
+    works, sleeps = submitted(cluster, "while :; do :; done"), submitted(cluster, "sleep 1000")
+    assert cluster.pod(f"python3 -c '{DECLARE.replace('5}', '12}')}'").returncode == 0
+
+    def evidence() -> str:
+        checks = json.loads(cluster.pod("node-health --json").stdout)["checks"]
+        return next((str(row["evidence"]) for row in checks if row["check"] == "quiet jobs"), "")
+
+    cluster.wait("the sleeping one is quiet", lambda: f"{sleeps} since" in evidence(), 90)
+    assert f"{works} since" not in evidence()
+    beats = f"touch ~/.slurm-heartbeat-{sleeps}; touch -d '1 hour ago' ~/.slurm-heartbeat-{works}"
+    assert cluster.jail(beats, user=1000).returncode == 0
+    said = evidence()
+    assert f"{sleeps} since" not in said
+    assert f"{works} since" in said
+    cluster.jail(f"scancel {works} {sleeps}", user=1000)
