@@ -7,6 +7,7 @@ import time
 
 from contract import names, reasons
 from slurm_node.accounts import login_limits
+from slurm_node.conditions import listening
 from slurm_node.conditions.jail_watch import JailWatch
 from slurm_node.jail import door, tree
 from slurm_node.jail.tree_watch import TreeWatch
@@ -85,15 +86,27 @@ def main() -> int:
         if sshd not in daemons and configless_cache.read() is not None:
             say("Slurm's commands have their configuration: logins are open")
             daemons.extend((sackd, sshd))
-        node_state.write(state_of(watch) if sshd in daemons else configuration.WAITING)
+        node_state.write(state_of(watch, listening.refusal()) if sshd in daemons else configuration.WAITING)
 
     def take_leave() -> None:
         listener = sshd.process.pid if sshd.process else 0
-        prestop.wait(node.grace_seconds, lambda: prestop.sessions_of(listener), sleep=tree_watch.pause)
+
+        def pause(seconds: float) -> None:
+            node_state.renew()
+            tree_watch.pause(seconds)
+
+        prestop.wait(node.grace_seconds, lambda: prestop.sessions_of(listener), sleep=pause)
 
     return run(daemons, look, take_leave)
 
 
-def state_of(watch: JailWatch) -> str:
-    """Returns the state of the jail for the readiness probe: "ready", or why logins are refused."""
-    return watch.sentence or (node_state.READY if watch.tried else reasons.NO_PROBE_YET)
+def state_of(watch: JailWatch, not_listening: str | None) -> str:
+    """Returns the state for the readiness probe: "ready", or why nobody can log in and use Slurm's commands.
+
+    Args:
+        watch: the probes of the jail.
+        not_listening: which daemon does not listen.
+    """
+    if not watch.tried:
+        return reasons.NO_PROBE_YET
+    return watch.sentence or not_listening or node_state.READY
