@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from components.config import Config
-from components.config.pods import PodResources
+from components.config.pods.resources import PodResources
 from components.config.values.images import image_revision
 from components.kubernetes.manifest import REPLACEABLE, SKIP_AWAIT, Manifest, declared, labels, selector
 from components.pods.submounts import Submounts
