@@ -27,9 +27,9 @@ class Probe:
 
     def __init__(self, folder: Path) -> None:
         text = PROBE.read_text()
-        for place in (paths.NODE_RUN, paths.REST_RUN):
+        for place, here in ((paths.NODE_RUN, folder), (paths.REST_RUN, folder), (" 5 sacctmgr", " 0.5 sacctmgr")):
             assert place in text
-            text = text.replace(place, str(folder))
+            text = text.replace(place, str(here))
         self._script = folder / "probe"
         self._script.write_text(text)
         self.programs = folder / "programs"
@@ -92,6 +92,15 @@ def test_the_state_of_an_entry_that_hangs_does_not_count(probe: Probe, monkeypat
     assert probe.says("worker") == ""
 
 
+def test_a_wait_for_jobs_goes_on_when_no_state_can_be_written(probe: Probe, monkeypatch: pytest.MonkeyPatch) -> None:
+    node_state.write(node_state.READY)
+    monkeypatch.setattr(pod_paths, "STATE_UNTIL", Path("/proc/no-file"))
+    with pytest.raises(OSError, match="no-file"):
+        node_state.write(node_state.READY)
+    node_state.renew()
+    assert probe.says("worker") == ""
+
+
 def test_slurmrestd_is_ready_when_its_socket_takes_connections(probe: Probe) -> None:
     path = pod_paths.OWN_RUN / pod_paths.REST_SOCKET.name
     assert probe.says("rest") == f"{path}: No such file or directory"
@@ -108,7 +117,7 @@ def test_slurmrestd_is_ready_when_its_socket_takes_connections(probe: Probe) -> 
     [
         ("echo cluster", ""),
         ("echo 'sacctmgr: error: no route' >&2; exit 1", "sacctmgr: error: no route"),
-        ("kill -9 $$", "slurmdbd did not answer in 5 s"),
+        ("exec /bin/sleep 60", "slurmdbd did not answer in 5 s"),
     ],
 )
 def test_slurmdbd_is_ready_when_a_query_returns(probe: Probe, sacctmgr: str, said: str) -> None:
@@ -123,14 +132,31 @@ def test_a_role_without_a_probe_is_not_ready(probe: Probe) -> None:
 
 
 def test_a_login_node_without_sackd_or_sshd_is_not_ready(tmp_path: Path) -> None:
-    socket_file, table = tmp_path / "sack.socket", tmp_path / "tcp"
-    tables = (table, tmp_path / "tcp6")
+    sackd, table = tmp_path / "sack.socket", tmp_path / "tcp"
+    watch = listening.Listening(sackd, (table, tmp_path / "tcp6"))
     table.write_text(TABLE.splitlines()[0])
-    assert listening.refusal(socket_file, tables) == "sackd does not listen"
-    socket_file.touch()
-    assert listening.refusal(socket_file, tables) == "sshd is not listening"
+    watch.tick(1.0)
+    assert watch.sentence == "sackd does not listen"
+    sackd.touch()
+    watch.tick(1.5)
+    assert watch.sentence == "sshd is not listening"
     table.write_text(TABLE)
-    assert listening.refusal(socket_file, tables) is None
+    watch.tick(2.0)
+    assert watch.sentence is None
+    sackd.unlink()
+    watch.tick(2.0 + listening.PERIOD_SECONDS)
+    assert watch.sentence == "sackd does not listen"
+
+
+def test_daemons_that_listen_are_looked_at_less_often(tmp_path: Path) -> None:
+    sackd, table = tmp_path / "sack.socket", tmp_path / "tcp"
+    sackd.touch()
+    table.write_text(TABLE)
+    watch = listening.Listening(sackd, (table,))
+    watch.tick(0.0)
+    table.unlink()
+    watch.tick(listening.PERIOD_SECONDS - 0.1)
+    assert watch.sentence is None
 
 
 def test_a_login_node_says_first_why_its_jail_lets_nobody_in(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 "ready" counts only for a time. So a pod whose entry hangs becomes not ready.
 """
 
+import contextlib
 from pathlib import Path
 
 from slurm_node.pod import paths
@@ -37,8 +38,9 @@ def write(state: str, seconds: float = COUNTS_SECONDS) -> bool:
 
 
 def renew() -> None:
-    """Lets the last state count for longer, while the entry waits for something else than changes of it."""
-    write(read())
+    """Lets the last state count for longer, while the entry waits for the end of jobs. It never ends that wait."""
+    with contextlib.suppress(OSError):
+        write(read())
 
 
 def _replace(file: Path, text: str) -> None:

@@ -7,8 +7,8 @@ import time
 
 from contract import names, reasons
 from slurm_node.accounts import login_limits
-from slurm_node.conditions import listening
 from slurm_node.conditions.jail_watch import JailWatch
+from slurm_node.conditions.listening import Listening
 from slurm_node.jail import door, tree
 from slurm_node.jail.tree_watch import TreeWatch
 from slurm_node.pod import keys, node_state, paths, pod_root, settings, user_namespaces
@@ -78,6 +78,7 @@ def main() -> int:
         lambda: sackd.send(signal.SIGHUP),
     )
     watch = JailWatch(PROBE, paths.SSH_BANNER, words=REFUSAL)
+    listening = Listening()
 
     def look() -> None:
         tree_watch.tick(time.monotonic(), doubted=watch.sentence is not None)
@@ -86,7 +87,9 @@ def main() -> int:
         if sshd not in daemons and configless_cache.read() is not None:
             say("Slurm's commands have their configuration: logins are open")
             daemons.extend((sackd, sshd))
-        node_state.write(state_of(watch, listening.refusal()) if sshd in daemons else configuration.WAITING)
+        if sshd in daemons:
+            listening.tick(time.monotonic())
+        node_state.write(state_of(watch, listening.sentence) if sshd in daemons else configuration.WAITING)
 
     def take_leave() -> None:
         listener = sshd.process.pid if sshd.process else 0
