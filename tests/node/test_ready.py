@@ -36,7 +36,7 @@ class Probe:
         self.programs.mkdir()
 
     def says(self, role: str) -> str:
-        """Why the pod is not ready; empty when it is."""
+        """Return why the pod is not ready; empty when it is."""
         done = subprocess.run(
             ["/bin/sh", self._script, role],
             env={"PATH": str(self.programs)}, capture_output=True, text=True, timeout=60, check=False,

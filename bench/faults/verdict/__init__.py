@@ -1,1 +1,1 @@
-"""What a history of a run says: its records, what is wrong in them, and the verdict. Pure, except for the reading."""
+"""The history of a run: its records, the troubles in them, and the verdict. Pure, except for the reading."""

@@ -24,7 +24,7 @@ class Listening:
         self._tables = tables
         self._next = 0.0
         self.sentence: str | None = "sackd does not listen"
-        """Which daemon does not listen; None while both do."""
+        """The daemon that does not listen; None while both do."""
 
     def tick(self, now: float) -> None:
         """Called about twice a second. Daemons that listen are looked at less often.

@@ -1,1 +1,1 @@
-"""What the operator asks of Slurm: slurmrestd, jobs, accounts, and the config dry run."""
+"""Clients of Slurm: slurmrestd, jobs, accounts, and the config dry run."""
