@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bench.faults.cluster import CallFailed, Cluster
-from bench.faults.history import CANARY, ENDED
 from bench.faults.record import Record
+from bench.faults.verdict.history import CANARY, ENDED
 from devcluster.machine.progress import say
 
 OUTSTANDING = 3

@@ -7,10 +7,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.faults import history, judge, report
 from bench.faults.cluster import Cluster
 from bench.faults.run import run, two_operators
 from bench.faults.schedule import NIGHTLY_MINUTES, NIGHTLY_SEEDS, SHORTEST_MINUTES, plan
+from bench.faults.verdict import history, judge, report
 from devcluster.cli import up
 from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.machine.progress import StepFailed, say

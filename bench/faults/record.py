@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from bench.faults import history
+from bench.faults.verdict import history
 
 
 class Record:

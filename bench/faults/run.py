@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.faults import health, judge
 from bench.faults.canaries import Canaries
 from bench.faults.cluster import APPS, CallFailed, Cluster
 from bench.faults.conductor import Conductor
 from bench.faults.record import Record
 from bench.faults.sampler import Sampler
 from bench.faults.schedule import plan
+from bench.faults.verdict import health, judge
 from contract import names
 from devcluster.machine.progress import Step, StepFailed, say
 

@@ -14,10 +14,11 @@ from typing import Any
 
 import httpx
 
-from bench.faults import history, slurm_probe
+from bench.faults import slurm_probe
 from bench.faults.cluster import APPS, CORE, CUSTOM, LEASE, CallFailed, Cluster, answered
-from bench.faults.history import CANARY
 from bench.faults.record import Record
+from bench.faults.verdict import history
+from bench.faults.verdict.history import CANARY
 from contract import names
 
 LOOK_SECONDS = 1.5

@@ -9,8 +9,8 @@ from components.config.accounts.accounts import Account, RemovalPolicy
 from components.config.accounts.between import CHECKS
 from components.config.accounts.qos import Qos
 from components.config.model import Model, NotParsedError, setting
-from components.config.pod_options import POD_OPTIONS, PlacedPodOptions
-from components.config.pods import PodResources, accounting_resources, database_resources
+from components.config.pods.pod_options import POD_OPTIONS, PlacedPodOptions
+from components.config.pods.resources import PodResources, accounting_resources, database_resources
 from components.config.rule import Violation, rule
 from components.config.storage import DatabaseStorage
 from components.config.values.addresses import HostName

@@ -5,8 +5,8 @@ from enum import StrEnum
 
 from components.config.model import Model, setting
 from components.config.nodes.submounts import Submount, too_much_memory
-from components.config.pod_options import POD_OPTIONS, PlacedPodOptions
-from components.config.pods import PodResources, login_resources
+from components.config.pods.pod_options import POD_OPTIONS, PlacedPodOptions
+from components.config.pods.resources import PodResources, login_resources
 from components.config.rule import Violation, named_twice, rule
 from components.config.values.addresses import Cidr
 from components.config.values.object_names import LabelKey

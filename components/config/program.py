@@ -16,7 +16,7 @@ from components.config.model import Model, setting
 from components.config.nodes.health import Health
 from components.config.nodes.node_sets import NodeSet
 from components.config.partitions import Partition
-from components.config.pods import PodResources
+from components.config.pods.resources import PodResources
 from components.config.slurm import Controller, Rest, Slurm
 from components.config.values.addresses import Cidr
 from components.config.values.object_names import ObjectName

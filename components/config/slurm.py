@@ -8,8 +8,8 @@ from pydantic import AfterValidator
 
 from components.config import topologies
 from components.config.model import Model, setting
-from components.config.pod_options import POD_OPTIONS, PlacedPodOptions
-from components.config.pods import PodResources, controller_resources, rest_resources
+from components.config.pods.pod_options import POD_OPTIONS, PlacedPodOptions
+from components.config.pods.resources import PodResources, controller_resources, rest_resources
 from components.config.rule import Violation, named_twice, rule
 from components.config.scripts import Scripts
 from components.config.slurm_keys import cgroup_conf, defaults

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components.config import Config
-from components.config.placement import Affinity
-from components.config.pod_options import PodOptions, Sidecar, Volume, VolumeMount
+from components.config.pods.placement import Affinity
+from components.config.pods.pod_options import PodOptions, Sidecar, Volume, VolumeMount
 from components.pods.slurm_pod import resources
 
 

@@ -5,15 +5,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from components.config import Config
-from components.config.pods import PodResources
+from components.config.pods.resources import PodResources
 from components.config.values.images import image_revision
 from components.kubernetes.manifest import REPLACEABLE, SKIP_AWAIT, Manifest, declared, labels, selector
 from components.pods.submounts import Submounts
-from contract import names
+from contract import names, paths
 from contract.pod_variables import JailKey
-
-ENTRY: Final = ("/usr/bin/python3", "-m", "slurm_node")
-"""Command line of the image's entry without its init, as probes call it."""
 
 RUN_SIZE: Final = "64Mi"
 """Size of /run, which holds sockets, pid files and mount points in the pod's memory."""
@@ -50,13 +47,19 @@ def slurm_container(config: Config, role: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def ready_probe(role: str) -> dict[str, Any]:
-    """Return a readiness probe that asks the image's entry."""
+def ready_probe(role: str, period_seconds: int = 5, failures: int = 3) -> dict[str, Any]:
+    """Return a readiness probe by the image's script, which reads what the pod's entry last found out.
+
+    Args:
+        role: argument of the pod's entry.
+        period_seconds: time between two probes.
+        failures: so many in a row make the pod not ready.
+    """
     return {
-        "exec": {"command": [*ENTRY, f"ready-{role}"]},
-        "periodSeconds": 5,
+        "exec": {"command": [paths.READY_PROBE, role]},
+        "periodSeconds": period_seconds,
         "timeoutSeconds": 10,
-        "failureThreshold": 3,
+        "failureThreshold": failures,
     }
 
 

@@ -8,7 +8,7 @@ from components.config import Config
 from components.config.checking.problems import Problem
 from components.config.nodes.gpus import NVIDIA_PREFIX, Gpus
 from components.config.nodes.node_sets import NodeSet
-from components.config.pods import Toleration
+from components.config.pods.resources import Toleration
 from components.preflight.storage_advice import StorageClass
 
 PRODUCT_LABEL = "nvidia.com/gpu.product"

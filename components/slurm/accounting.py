@@ -11,6 +11,7 @@ from components.pods.pod_options import with_options
 from components.pods.slurm_pod import (
     PARALLEL,
     pod_template,
+    ready_probe,
     resources,
     scratch_volumes,
     slurm_container,
@@ -39,12 +40,7 @@ def _stateful_set(config: Config) -> Manifest:
         "accounting",
         ports=[{"name": "slurmdbd", "containerPort": names.SLURMDBD_PORT}],
         # A real query, through slurmdbd to the database and back.
-        readinessProbe={
-            "exec": {"command": ["/usr/bin/python3", "-m", "slurm_node", "ready-accounting"]},
-            "periodSeconds": 10,
-            "timeoutSeconds": 10,
-            "failureThreshold": 2,
-        },
+        readinessProbe=ready_probe("accounting", period_seconds=10, failures=2),
         resources=resources(config.accounting.resources),
         securityContext=pod_security.unprivileged_container(),
         volumeMounts=[

@@ -3,7 +3,7 @@
 from typing import Final
 
 from components.config import Config
-from components.config.pods import PodResources
+from components.config.pods.resources import PodResources
 from components.kubernetes.component import Part
 from components.kubernetes.manifest import SKIP_AWAIT, Manifest, declared, selector
 from components.pods import pod_security

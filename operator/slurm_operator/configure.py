@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contract import names
 from slurm_operator.clients.kubernetes import KubernetesApi
 from slurm_operator.clients.lease import Lease
-from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.cluster import config
 from slurm_operator.state.resources import Cluster
 

@@ -13,8 +13,8 @@ from slurm_operator import actions, drains, metrics, report
 from slurm_operator.clients.json_patch import as_seen, escaped
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.lease import Lease
-from slurm_operator.clients.slurm_error import SlurmError, Trouble
-from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets import deletion, preconditions
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.drains import Owner

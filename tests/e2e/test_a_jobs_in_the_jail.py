@@ -169,13 +169,6 @@ def test_root_in_a_job_reaches_neither_the_pods_root_nor_its_keys(slurm):
         assert refused.status != 0, f"{attempt} was allowed: {refused.text}"
 
 
-def test_steps_leave_no_zombies(slurm):
-    slurm.sh("sbatch --quiet --wait -N1 -w cpu-0 --wrap 'for i in $(seq 40); do srun -n1 true; done'", seconds=120).ok()
-    states = slurm.on_pod("cpu-0", "cat /proc/[0-9]*/stat 2>/dev/null").text
-    zombies = [line for line in states.splitlines() if line.rpartition(")")[2].split()[:1] == ["Z"]]
-    assert zombies == []
-
-
 def test_jobs_leave_no_cgroups(slurm):
     def groups() -> str:
         return slurm.on_pod("cpu-0", "find /sys/fs/cgroup -type d -name 'job_*'").ok()

@@ -176,15 +176,6 @@ def test_a_script_that_lua_refuses_changes_nothing_and_a_right_one_decides_about
     slurm.wait("it is taken back", lambda: shown(slurm, "JobSubmitPlugins") == "jail", 90)
 
 
-def test_a_login_node_gets_each_configuration_that_slurmctld_loads(slurm):
-    """It asks by itself, every few seconds: nobody sends it one."""
-    cached = "/run/slurm/conf/slurm.conf"
-    slurm.on_pod("slurm-login-0", f"echo '# outdated' >> {cached}; grep outdated {cached}").ok()
-    slurm.on_pod("slurm-controller-0", "scontrol reconfigure").ok()
-    slurm.wait("a new copy", lambda: "outdated" not in slurm.on_pod("slurm-login-0", f"cat {cached}").ok(), 60)
-    assert slurm.sh("sinfo -h -o %P").ok() == "main*"
-
-
 def test_a_preview_tells_what_an_edit_means_for_running_and_waiting_jobs(slurm):
     runs = slurm.sh("sbatch --parsable -t 600 -o /dev/null --wrap 'sleep 600'").ok()
     waits = slurm.sh("sbatch --parsable -t 600 --begin=now+1hour -o /dev/null --wrap true").ok()

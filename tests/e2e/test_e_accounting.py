@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from components.slurm import slurmdbd_conf
+from contract import paths
 from tests.unit.golden_files import stack
 
 GOLDEN = Path(__file__).parents[1] / "unit" / "golden_slurmdbd"
@@ -21,7 +22,7 @@ SPECIAL = "p\"a'ss #$\\`!%&;:@/?=*(){}[]<>|~^, \tüß€"
 """Every kind of character that a shell, SQL, a URL or Slurm's parser could trip over."""
 EDGES = " # both \\ ends'"
 """Slurm strips what a password script says, so this one goes another way."""
-PROBE = ["/usr/bin/python3", "-m", "slurm_node", "ready-accounting"]
+PROBE = [paths.READY_PROBE, "accounting"]
 
 
 def sacct(slurm, job: str, fields: str = "state") -> list[str]:

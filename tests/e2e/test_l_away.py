@@ -14,7 +14,8 @@ from devcluster.node import node_cli, processes
 
 GATE = "gate-of-the-away-test"
 SECONDS = 180
-OUTAGE_SECONDS = 60
+OUTAGE_SECONDS = 35
+"""Longer than every call of the operator (LISTING_SECONDS of its client) and than its Lease."""
 
 
 def scale(slurm, nodes: int) -> None:

@@ -13,8 +13,8 @@ from typing import Any, cast
 
 from slurm_operator import accounts
 from slurm_operator.clients.lease import Lease
-from slurm_operator.clients.slurm_error import SlurmError
-from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.clients.slurm.slurm_error import SlurmError
+from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.execute import Executor
 from slurm_operator.reconcile.accounts import Accounts
 from slurm_operator.reconcile.pass_budget import PassBudget

@@ -67,7 +67,7 @@ cn: sudo
 gidNumber: 70200
 memberUid: bob
 """
-READY = "python3 -m slurm_node ready-directory"
+READY = "/usr/libexec/slurm-node/ready directory"
 USER = """
 dn: uid={name},dc=example
 objectClass: account

@@ -114,7 +114,7 @@ MOODS = [
 def test_a_node_whose_storage_fails_refuses_steps_and_logins_in_words_and_recovers(
     cluster: SmallCluster, mounts: dict[str, Mount], mood: str, sentence: str
 ) -> None:
-    ask, probe = "/opt/slurm/bin/sinfo -h -o '%T %E'", "python3 -m slurm_node ready-login"
+    ask, probe = "/opt/slurm/bin/sinfo -h -o '%T %E'", "/usr/libexec/slurm-node/ready login"
 
     def says(done: subprocess.CompletedProcess[str]) -> bool:
         return re.search(sentence, done.stderr) is not None

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from slurm_operator.clients import slurmrestd_answers
-from slurm_operator.clients.slurm_error import SlurmError
-from slurm_operator.clients.slurmrestd_jobs import HangingJobs
+from slurm_operator.clients.slurm import slurmrestd_answers
+from slurm_operator.clients.slurm.slurm_error import SlurmError
+from slurm_operator.clients.slurm.slurmrestd_jobs import HangingJobs
 from slurm_operator.decide.nodes import hanging_jobs
 from slurm_operator.decide.nodes.hanging_jobs import Hang
 from slurm_operator.state.slurm import SeenQuietJob, SlurmNode

@@ -16,7 +16,7 @@ REFUSAL = "This login node can't enter the jail: "
 OUTSIDE = "/tmp/ran-outside"
 """The pod's own /tmp."""
 COMMAND = f"touch {OUTSIDE}; echo ran outside"
-PROBE = "python3 -m slurm_node ready-login"
+PROBE = "/usr/libexec/slurm-node/ready login"
 PAM_MODULE = "/usr/lib/x86_64-linux-gnu/security/pam_jail.so"
 LOGIN_BREAKS: dict[str, Break] = {
     name: BREAKS[name]

@@ -7,8 +7,8 @@ import datetime
 from pathlib import Path
 
 import pytest
-from slurm_operator.clients import slurmrestd
-from slurm_operator.clients.slurm_error import SlurmError
+from slurm_operator.clients.slurm import slurmrestd
+from slurm_operator.clients.slurm.slurm_error import SlurmError
 from slurm_operator.decide.cluster.checks import long_checks
 from slurm_operator.decide.cluster.checks.ledger import CheckJob, Verdict
 from slurm_operator.decide.cluster.checks.long_checks import Submission

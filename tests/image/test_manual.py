@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from components.config import key_table
+from components.config.pages import key_table
 from tests.image import man_pages
 
 OF_THE_PARSER = {

@@ -1,4 +1,4 @@
-"""A job of 1,000 steps leaves on its node no process, descriptor, mount or namespace, by what /proc shows."""
+"""A job of 1,000 steps leaves on its node no process, zombie, descriptor, mount or namespace, by what /proc shows."""
 
 import json
 import shlex
@@ -12,11 +12,12 @@ STEPS, AT_ONCE = 1000, 8
 # Run in the node's pod, beside the jail; it does not count itself.
 COUNT = """
 import glob, json, os
-names, spaces, descriptors = [], set(), 0
+names, spaces, descriptors, zombies = [], set(), 0, 0
 for folder in glob.glob("/proc/[0-9]*"):
     if folder == f"/proc/{os.getpid()}":
         continue
     try:
+        zombies += open(folder + "/stat").read().rpartition(")")[2].split()[0] == "Z"
         name = open(folder + "/comm").read().strip()
         descriptors += len(os.listdir(folder + "/fd"))
         spaces |= {os.readlink(f"{folder}/ns/{kind}") for kind in ("mnt", "pid", "ipc")}
@@ -25,6 +26,7 @@ for folder in glob.glob("/proc/[0-9]*"):
         pass
 mounts = [len(open(f"/proc/{process}/mountinfo").readlines()) for process in ("1", "self")]
 counts = {"processes": len(names), "descriptors": descriptors, "mounts": sum(mounts), "namespaces": len(spaces)}
+counts["zombies"] = zombies
 counts["kept jobs"] = len(os.listdir("/run/slurm-node/jobs"))
 print(json.dumps([counts, sorted(names)]))
 """

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slurm_operator.clients import slurmrestd
+from slurm_operator.clients.slurm import slurmrestd
 from slurm_operator.decide.node_sets import window
 from slurm_operator.state.slurm import Facts, Reservation, SlurmNode
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from slurm_operator.clients import slurmrestd
-from slurm_operator.clients.slurm_error import SlurmError
+from slurm_operator.clients.slurm import slurmrestd
+from slurm_operator.clients.slurm.slurm_error import SlurmError
 from slurm_operator.decide.node_sets import window
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.state.slurm import Reservation, SlurmNode

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-import socket
 from pathlib import Path
 
 import pytest
 from slurm_database import renewal
-from slurm_node.conditions import ready
 from slurm_node.pod import paths
-from slurm_node.pod.log import NodeError
 from slurm_node.roles import proxy, rest
 
 from contract import names
@@ -72,18 +69,6 @@ def test_haproxy_is_told_the_same_paths_and_port():
     )
     assert f"unix@{paths.REST_SOCKET}\n" in text
     assert len(re.findall(r"^ +(?:bind|listen) ", text, re.MULTILINE)) == 1, "no way in besides TLS"
-
-
-def test_ready_when_the_socket_takes_connections(tmp_path):
-    path = tmp_path / "socket"
-    with pytest.raises(NodeError, match=r"not ready: .*: No such file"):
-        ready.connect(path)
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(path))
-        with pytest.raises(NodeError, match=r"not ready: .*: Connection refused"):
-            ready.connect(path)
-        server.listen()
-        ready.connect(path)
 
 
 def test_the_database_is_told_of_a_renewed_certificate_until_it_has_heard(tmp_path):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection
 from typing import Any
 
-from slurm_operator.clients import hostlist
+from slurm_operator.clients.slurm import hostlist
 
 INVALID_TIME, INVALID_NODE, INVALID_RESERVATION, RUNNING_RESERVATION = 2054, 2018, 2053, 2104
 """Slurm's numbers of errors (slurm_errno.h)."""

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import jwt
 import pytest
-from slurm_operator.clients.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
 
 from tests.operator import fake_accounts
 from tests.operator.fake_reservations import ReservationError, moment

@@ -12,7 +12,7 @@ from typing import Any, cast
 import httpx
 from slurm_operator.clients import lease
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
-from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.state.slurm import Reservation, SlurmNode
 
 from contract import names, reasons

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from slurm_operator.accounts import Entity, Found, Kind, Records, Values, value
-from slurm_operator.clients.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
 from slurm_operator.decide.cluster.accounts import Change, Removal
 
 QOS, ACCOUNT, USER = Kind.QOS, Kind.ACCOUNT, Kind.USER

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 from slurm_operator import handlers, health
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.lease import Lease
-from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.reconcile.cluster import Reconciler
 from slurm_operator.reconcile.drift import DriftReconciler
 

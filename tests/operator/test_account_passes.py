@@ -14,8 +14,8 @@ import pytest
 from slurm_operator import accounts
 from slurm_operator.accounts import Declared, Entity, Records
 from slurm_operator.clients.lease import NotLeading
-from slurm_operator.clients.slurm_error import SlurmError, Trouble
-from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.cluster.accounts import Change
 from slurm_operator.execute import Executor
 from slurm_operator.findings import Findings

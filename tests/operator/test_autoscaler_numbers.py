@@ -11,7 +11,7 @@ from prometheus_client import Gauge, generate_latest
 from slurm_operator import metrics
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
 from slurm_operator.clients.lease import Lease
-from slurm_operator.clients.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
 
 from contract import names
 from tests.e2e import autoscaling_page, fake_external_metrics

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 from slurm_operator import execute, metrics
-from slurm_operator.clients import dry_run, job_listing
+from slurm_operator.clients.slurm import dry_run, job_listing
 from slurm_operator.decide.cluster import config
 from slurm_operator.decide.cluster.requeue import Outcome
 from slurm_operator.findings import Finding, lasting

@@ -11,10 +11,10 @@ from typing import Any, cast
 import pytest
 from slurm_operator import execute, report
 from slurm_operator.actions import DeletePod
-from slurm_operator.clients import dry_run
 from slurm_operator.clients.kubernetes import KubernetesApi
-from slurm_operator.clients.slurm_error import SlurmError, Trouble
-from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.clients.slurm import dry_run
+from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.configure import Configurer
 from slurm_operator.decide.cluster import config
 from slurm_operator.findings import Finding

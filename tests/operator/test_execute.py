@@ -10,8 +10,9 @@ from typing import Any, cast
 
 import pytest
 from slurm_operator import actions, execute
-from slurm_operator.clients import lease, slurmrestd
+from slurm_operator.clients import lease
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
+from slurm_operator.clients.slurm import slurmrestd
 
 from contract import names, reasons
 from tests.operator.fake_slurm import FakeSlurm

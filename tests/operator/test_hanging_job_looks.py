@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from node_health import notes
 from slurm_operator import metrics
-from slurm_operator.clients.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
 from slurm_operator.execute import Executor
 from slurm_operator.findings import Finding
 from slurm_operator.reconcile.health.hanging_jobs import EVERY_SECONDS, HangingJobs

@@ -13,8 +13,8 @@ import hypothesis
 import jsonschema
 import pytest
 from hypothesis import strategies as st
-from slurm_operator.clients import job_listing
-from slurm_operator.clients.job_census import JobCensus
+from slurm_operator.clients.slurm import job_listing
+from slurm_operator.clients.slurm.job_census import JobCensus
 from slurm_operator.decide.cluster import job_counts
 from slurm_operator.state.kubernetes import Kubernetes
 from slurm_operator.state.resources import NodeSet

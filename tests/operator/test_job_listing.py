@@ -7,9 +7,9 @@ import datetime
 from collections.abc import Mapping, Sequence
 
 import pytest
-from slurm_operator.clients import job_listing
-from slurm_operator.clients.slurm_error import SlurmError, Trouble
-from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.clients.slurm import job_listing
+from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.state.slurm import Jobs, Named, Reservation, SlurmJob, TooDeep, Unknown
 
 AT = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)

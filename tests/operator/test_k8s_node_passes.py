@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from slurm_operator import actions, execute
 from slurm_operator.clients.kubernetes import KubernetesApi, Object
-from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets.deletion import RemoveFinalizer
 
 from components.control import operator as program

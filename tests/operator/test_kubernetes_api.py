@@ -15,7 +15,7 @@ import kopf
 import pytest
 from slurm_operator import actions, execute
 from slurm_operator.clients import kubernetes
-from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 
 from tests.operator.played_clients import LeaseFor
 

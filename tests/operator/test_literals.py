@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from slurm_operator.clients import slurmrestd_answers
+from slurm_operator.clients.slurm import slurmrestd_answers
 from slurm_operator.gres import canonical
 from slurm_operator.parse.resources import parse_node_set
 from slurm_operator.parse.workloads import parse_workload

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import strategies as st
 from slurm_operator import drains
 from slurm_operator.actions import Drain
-from slurm_operator.clients.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
 from slurm_operator.decide.cluster.checks import ledger as check_ledger
 from slurm_operator.decide.cluster.checks import long_checks
 from slurm_operator.decide.cluster.checks.ledger import CheckJob, Counted, Latest, Ledger, Verdict

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slurm_operator.clients import slurmrestd
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
 from slurm_operator.clients.lease import Lease
+from slurm_operator.clients.slurm import slurmrestd
 from slurm_operator.clients.watched_reads import WatchedReads
 from slurm_operator.reconcile.cluster import Reconciler
 from slurm_operator.reconcile.drift import DriftReconciler

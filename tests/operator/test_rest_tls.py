@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slurm_operator.clients import slurmrestd
-from slurm_operator.clients.slurm_error import Trouble
+from slurm_operator.clients.slurm import slurmrestd
+from slurm_operator.clients.slurm.slurm_error import Trouble
 from slurm_operator.reconcile import cluster
 
 from contract import paths

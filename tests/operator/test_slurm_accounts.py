@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 from slurm_operator.accounts import Entity, Found, Kind
-from slurm_operator.clients import slurm_accounts
-from slurm_operator.clients.slurm_error import SlurmError
-from slurm_operator.clients.slurmrestd_answers import Users
+from slurm_operator.clients.slurm import slurm_accounts
+from slurm_operator.clients.slurm.slurm_error import SlurmError
+from slurm_operator.clients.slurm.slurmrestd_answers import Users
 from slurm_operator.decide.cluster.accounts import Change, Removal
 
 from tests.operator.played_database import ACCOUNT, OWN, QOS, USER

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from slurm_operator.clients.job_listing import JobListing
+from slurm_operator.clients.slurm.job_listing import JobListing
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.reconcile.pass_budget import PassBudget
 from slurm_operator.reconcile.slurm_look import RECORDS_SECONDS, TOLD_SECONDS, SlurmLook

@@ -18,8 +18,8 @@ import jwt
 import pytest
 from slurm_operator import drains
 from slurm_operator.accounts import Entity, Found, Kind
-from slurm_operator.clients import dry_run, hostlist, slurmrestd
-from slurm_operator.clients.slurm_error import Trouble
+from slurm_operator.clients.slurm import dry_run, hostlist, slurmrestd
+from slurm_operator.clients.slurm.slurm_error import Trouble
 from slurm_operator.decide.cluster.accounts import Change, Removal
 from slurm_operator.decide.nodes import slurm_nodes as nodes
 from slurm_operator.state.slurm import Facts, Reservation, Running, SlurmNode

@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 from slurm_operator import execute, report
 from slurm_operator.actions import Undrain, UpdateNode
-from slurm_operator.clients import dry_run
 from slurm_operator.clients.kubernetes import KubernetesApi
-from slurm_operator.clients.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurm import dry_run
+from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
 from slurm_operator.configure import Configurer
 from slurm_operator.decide.cluster import config, topologies
 from slurm_operator.decide.node_sets import features, undrain

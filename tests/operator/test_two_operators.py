@@ -13,9 +13,10 @@ from typing import Any, cast
 
 import httpx
 import pytest
-from slurm_operator.clients import kubernetes, lease, slurmrestd, slurmrestd_connection
+from slurm_operator.clients import kubernetes, lease
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
 from slurm_operator.clients.lease import Lease, NotLeading
+from slurm_operator.clients.slurm import slurmrestd, slurmrestd_connection
 from slurm_operator.reconcile.cluster import Reconciler
 from slurm_operator.reconcile.drift import DriftReconciler
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import yaml
 
-from components.config import Config, key_table, parse, reference
+from components.config import Config, parse
+from components.config.pages import key_table, reference
 from components.control.crds import files
 from components.slurm import slurm_conf
 from contract import native

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from components.config import Config
 from components.config.model import model_of
-from components.config.pod_options import NodePodOptions, PlacedPodOptions, PodOptions
+from components.config.pods.pod_options import NodePodOptions, PlacedPodOptions, PodOptions
 from tests.unit.declared import body
 from tests.unit.samples import OTHER_IMAGE
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.faults import command, history, judge, report
+from bench.faults import command
+from bench.faults.verdict import history, judge, report
 from tests.unit.faults_history import BEGAN, FAULT_AT, FAULT_OVER, LAST, OTHER, Row, clean, each, without
 
 

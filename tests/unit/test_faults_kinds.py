@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.faults import history
-from bench.faults.history import History
 from bench.faults.kinds import KINDS, Teller
+from bench.faults.verdict import history
+from bench.faults.verdict.history import History
 from tests.unit.faults_history import HOLDER, OTHER, kubernetes
 
 LINES = {

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from bench.faults import canaries, command, history, sampler, slurm_probe
+from bench.faults import canaries, command, sampler, slurm_probe
 from bench.faults.__main__ import parser
+from bench.faults.verdict import history
 
 
 def options(*words: str) -> argparse.Namespace:

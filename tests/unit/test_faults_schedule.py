@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.faults import report
 from bench.faults.injections import EDITS, INJECTIONS, PATHS
 from bench.faults.kinds import KINDS, Part, exclude_each_other
 from bench.faults.schedule import (
@@ -22,6 +21,7 @@ from bench.faults.schedule import (
     plan,
     shared_seconds,
 )
+from bench.faults.verdict import report
 from devcluster.machine.bootstrap import CHECKOUT
 
 seeds = st.integers(0, 2**32)

@@ -6,8 +6,6 @@ import hashlib
 import importlib
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,7 +19,7 @@ from components.config.topologies import Place, Topology, TopologyType
 from components.control import crd_policy
 from components.control.crds import files
 from components.jail import jail_population
-from contract import names
+from contract import names, paths
 from tests.unit.samples import DIRECTORY, GPU_SET, SSH_KEY, changed, config_with
 
 CHECKOUT = Path(__file__).parents[2]
@@ -45,32 +43,24 @@ def test_every_role_that_pods_ask_for_is_one_of_the_entrys() -> None:
     ours = [container for (name, _), container in CONTAINERS.items() if name != names.DATABASE]
     asked = {argument for container in ours for argument in container.get("args", ())}
     probes = {
-        container["readinessProbe"]["exec"]["command"][-1]
+        tuple(container["readinessProbe"]["exec"]["command"])
         for container in ours
         if "exec" in container.get("readinessProbe", {})
     }
     daemons = {"controller", "accounting", "rest", "worker", "login", "directory"}
     assert asked == daemons | {"rehearsal", "proxy", "populate"}
-    assert probes == {f"ready-{each}" for each in daemons - {"controller"}}
+    assert probes == {(paths.READY_PROBE, role) for role in daemons - {"controller"}}
+    probe = CHECKOUT / f"images/slurm/rootfs{paths.READY_PROBE}"
+    assert os.access(probe, os.X_OK)
     ready = MAINS[names.CONTROLLER]["readinessProbe"]["httpGet"]
     assert ready == {"path": "/readyz", "port": "slurmctld"}
-    assert asked | probes <= ROLES.keys()
+    assert asked <= ROLES.keys()
 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_each_role_of_the_entry_is_there(role: str) -> None:
     module, _, function = ROLES[role].partition(":")
     assert callable(getattr(importlib.import_module(f"slurm_node.{module}"), function))
-
-
-def test_a_probe_loads_no_role_of_a_pod() -> None:
-    """Kubelets start one for each pod every few seconds: with all roles it took three times as much of a CPU."""
-    script = "import sys; from slurm_node.__main__ import main; main(); print(*sys.modules)"
-    probe = [sys.executable, "-c", script, "ready-worker"]
-    where = {"PYTHONPATH": os.pathsep.join(sys.path)}
-    loaded = subprocess.run(probe, capture_output=True, text=True, timeout=60, check=True, env=where).stdout.split()
-    assert "slurm_node.conditions.ready" in loaded
-    assert not [name for name in loaded if name.startswith("slurm_node.roles")]
 
 
 def test_the_entry_reads_what_the_pods_say() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from components import slurm_cluster
 from components.config import parse
-from components.config.pod_options import ROLES, NodePodOptions
+from components.config.pods.pod_options import ROLES, NodePodOptions
 from components.control.declared_pods import rights
 from tests.unit import pod_effects
 from tests.unit.pod_effects import AFFINITY, FULL, MOUNTS, PARTS, PLACED, SIDECAR, TOLERATION, VOLUMES, template

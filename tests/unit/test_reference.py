@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from components.config import key_table, reference
 from components.config.nodes.node_sets import NodeSet
+from components.config.pages import key_table, reference
 from components.config.partitions import Partition
 from components.config.values import node_options, partition_options
 from components.config.values.line_keys import LineKeys

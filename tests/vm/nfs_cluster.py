@@ -58,7 +58,7 @@ class NfsCluster(RestingCluster):
 
     def login_says(self) -> str:
         """Return why the login node is not ready; empty when it is."""
-        return self.pod("python3 -m slurm_node ready-login", name=LOGIN).stderr
+        return self.pod("/usr/libexec/slurm-node/ready login", name=LOGIN).stderr
 
     def is_locked_out(self, node: str) -> bool:
         """Return whether a node is refused the lock of the account files."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from components.config.accounting import AuthoritySecret, PasswordSecret
 from components.config.model import Model, setting
-from components.config.pods import PodResources, ldap_resources
+from components.config.pods.resources import PodResources, ldap_resources
 from components.config.rule import Violation, rule
 from components.config.values.quantities import Duration
 from components.config.values.users import DistinguishedName, LdapFilter, LdapUri

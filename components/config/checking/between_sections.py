@@ -17,7 +17,7 @@ from components.config.model import NotParsedError
 from components.config.nodes.health import HEALTH_SECONDS
 from components.config.nodes.node_sets import NodeSet
 from components.config.nodes.submounts import Submount
-from components.config.pod_options import PodOptions
+from components.config.pods.pod_options import PodOptions
 from components.config.program import Config, OperatorMode
 from components.config.rule import Violation, named_twice
 from components.config.values.files import is_within, meets

@@ -14,8 +14,8 @@ from components.config.nodes.policy import Policy
 from components.config.nodes.reactions import Reactions
 from components.config.nodes.resources import NodeResources
 from components.config.nodes.submounts import Submount, memory_of, too_much_memory
-from components.config.pod_options import POD_OPTIONS, NodePodOptions
-from components.config.pods import Toleration
+from components.config.pods.pod_options import POD_OPTIONS, NodePodOptions
+from components.config.pods.resources import Toleration
 from components.config.rule import Violation, rule
 from components.config.topologies import Place
 from components.config.values.images import ImmutableImage

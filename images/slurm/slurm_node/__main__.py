@@ -19,13 +19,8 @@ ROLES = {
     "fetch": "slurm.configuration:main",
     "populate": "roles.populate:main",
     "directory": "roles.ldap:main",
-    "ready-accounting": "conditions.ready:accounting",
-    "ready-worker": "conditions.ready:worker",
-    "ready-login": "conditions.ready:login",
-    "ready-directory": "conditions.ready:ldap",
-    "ready-rest": "conditions.ready:rest",
 }
-"""Role → module and function. Only the chosen module is imported, since kubelets probe each pod every few seconds."""
+"""Role → module and function. Only the chosen module is imported."""
 
 
 def main() -> int:

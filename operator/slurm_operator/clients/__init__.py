@@ -1,1 +1,1 @@
-"""Clients of slurmrestd, of the API server, of the operator's lease and of the config dry run."""
+"""Clients of the API server and of the operator's lease; those of Slurm are in slurm/."""

@@ -12,7 +12,7 @@ from contract.conditions import Reason
 from slurm_operator import accounts, metrics
 from slurm_operator.accounts import Entity, Found, Kind, Ledger
 from slurm_operator.clients.lease import Lease
-from slurm_operator.clients.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
 from slurm_operator.decide.cluster import accounting
 from slurm_operator.decide.cluster.accounts import Change, Decision, Removal, decide, qos_of_partitions, waits_for
 from slurm_operator.execute import Executor

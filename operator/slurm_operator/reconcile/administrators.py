@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 
 from slurm_operator.clients.lease import Lease
-from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.cluster import accounting
 from slurm_operator.decide.cluster.administrators import changes
 from slurm_operator.execute import Executor

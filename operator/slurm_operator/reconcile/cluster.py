@@ -16,10 +16,10 @@ from contract.conditions import ConditionType, Reason
 from slurm_operator import execute, metrics, observe, report
 from slurm_operator.actions import DeletePod
 from slurm_operator.clients.informer import Informer, Watch
-from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.lease import Lease
-from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.clients.slurm.job_listing import JobListing
+from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.clients.watched_reads import Reads
 from slurm_operator.configure import Configurer
 from slurm_operator.decide.cluster import accounting, config, daemons, serving, status, topologies, unread

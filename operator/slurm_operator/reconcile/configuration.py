@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from contract import names
 from contract.conditions import Reason
 from slurm_operator import execute, metrics
-from slurm_operator.clients import dry_run
-from slurm_operator.clients.job_listing import JobListing
-from slurm_operator.clients.slurm_error import SlurmError
-from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.clients.slurm import dry_run
+from slurm_operator.clients.slurm.job_listing import JobListing
+from slurm_operator.clients.slurm.slurm_error import SlurmError
+from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.configure import Configurer
 from slurm_operator.decide.cluster import config, daemons, topologies
 from slurm_operator.execute import Executor

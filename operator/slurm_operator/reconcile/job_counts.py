@@ -6,9 +6,9 @@ import datetime
 import math
 from collections.abc import Callable
 
-from slurm_operator.clients.job_census import JobCensus
-from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.kubernetes import Object
+from slurm_operator.clients.slurm.job_census import JobCensus
+from slurm_operator.clients.slurm.job_listing import JobListing
 from slurm_operator.decide.cluster import job_counts
 from slurm_operator.reconcile.pass_budget import ACTED_AFTER_SECONDS
 from slurm_operator.reconcile.pass_context import PassContext

@@ -10,11 +10,11 @@ from typing import Any
 
 from contract import names
 from slurm_operator import execute, metrics
-from slurm_operator.clients.job_listing import AT_ONCE
 from slurm_operator.clients.kubernetes import Object
 from slurm_operator.clients.lease import Lease
-from slurm_operator.clients.slurm_error import SlurmError
-from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.clients.slurm.job_listing import AT_ONCE
+from slurm_operator.clients.slurm.slurm_error import SlurmError
+from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.cluster.checks import ledger as check_ledger
 from slurm_operator.decide.cluster.checks import long_checks
 from slurm_operator.decide.cluster.checks.ledger import Change, CheckJob, Counted, Ledger, Submitted

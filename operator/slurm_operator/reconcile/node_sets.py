@@ -12,9 +12,9 @@ from contract import names
 from contract.conditions import Reason
 from slurm_operator import execute, metrics, report
 from slurm_operator.actions import Action, RequeueJobs, SetReplicas, is_update_of
-from slurm_operator.clients.job_listing import JobListing
 from slurm_operator.clients.kubernetes import Object
-from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.clients.slurm.job_listing import JobListing
+from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.cluster import status
 from slurm_operator.decide.node_sets import deletion, k8s_nodes, node_set, records, remediate, update, window
 from slurm_operator.decide.node_sets.node_set import Decision

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from slurm_operator.clients.kubernetes import Object
-from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.reconcile.pass_budget import PassBudget
 from slurm_operator.state.kubernetes import Kubernetes
 from slurm_operator.state.slurm import Running, Unknown

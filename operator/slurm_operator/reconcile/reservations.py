@@ -8,8 +8,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from slurm_operator.clients.kubernetes import Object
-from slurm_operator.clients.slurm_error import SlurmError
-from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.clients.slurm.slurm_error import SlurmError
+from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets import update, window
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.execute import Executor

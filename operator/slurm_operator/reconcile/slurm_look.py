@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from contract.conditions import Reason
 from slurm_operator import metrics
-from slurm_operator.clients.job_listing import MOST_LOOKED_AT, JobListing
-from slurm_operator.clients.slurm_error import SlurmError, Trouble
-from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.clients.slurm.job_listing import MOST_LOOKED_AT, JobListing
+from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets import full_listing, node_set, records, remediate
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState

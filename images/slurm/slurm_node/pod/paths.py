@@ -48,6 +48,8 @@ DATABASE_SECRETS = Path(shared.SECRETS_DATABASE)
 OWN_RUN = Path(shared.NODE_RUN)
 SLURM_KEY = OWN_RUN / names.SLURM_KEY
 NODE_STATE = OWN_RUN / "state"
+STATE_UNTIL = OWN_RUN / "state-until"
+"""File with the uptime in seconds until which NODE_STATE counts."""
 JAIL_BROKEN = Path(shared.JAIL_BROKEN)
 PLUGIN_REFUSED = Path(shared.PLUGIN_REFUSED)
 JOBS = Path(shared.JOBS)

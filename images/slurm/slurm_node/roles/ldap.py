@@ -25,6 +25,8 @@ RETRY_SECONDS = 15.0
 USER_ATTRIBUTES = ("uid", "uidNumber", "gidNumber", "homeDirectory", "loginShell", "gecos", "cn", "sshPublicKey")
 GROUP_ATTRIBUTES = ("cn", "gidNumber", "memberUid", "member")
 MOST_TOLD = 20
+ROUND_SECONDS = 600.0
+"""Time for one round: two queries, and what they say written into every root."""
 
 
 def main() -> int:
@@ -46,7 +48,7 @@ def main() -> int:
             if refused[MOST_TOLD:]:
                 say(f"not taken over: {len(refused) - MOST_TOLD} more")
         told = refused
-        _note(node_state.READY)
+        _note(node_state.READY, wanted.seconds + ROUND_SECONDS)
         time.sleep(wanted.seconds)  # directory.interval: LDAP has no change events.
 
 
@@ -117,6 +119,6 @@ def _copy_password(secret: Path) -> None:
     PASSWORD.write_bytes(PASSWORD.read_bytes().rstrip(b"\r\n"))
 
 
-def _note(state: str) -> None:
-    if node_state.write(state):
+def _note(state: str, seconds: float = node_state.COUNTS_SECONDS) -> None:
+    if node_state.write(state, seconds):
         say("the directory is followed" if state == node_state.READY else state)

@@ -8,6 +8,7 @@ import time
 from contract import names, reasons
 from slurm_node.accounts import login_limits
 from slurm_node.conditions.jail_watch import JailWatch
+from slurm_node.conditions.listening import Listening
 from slurm_node.jail import door, tree
 from slurm_node.jail.tree_watch import TreeWatch
 from slurm_node.pod import keys, node_state, paths, pod_root, settings, user_namespaces
@@ -77,6 +78,7 @@ def main() -> int:
         lambda: sackd.send(signal.SIGHUP),
     )
     watch = JailWatch(PROBE, paths.SSH_BANNER, words=REFUSAL)
+    listening = Listening()
 
     def look() -> None:
         tree_watch.tick(time.monotonic(), doubted=watch.sentence is not None)
@@ -85,15 +87,29 @@ def main() -> int:
         if sshd not in daemons and configless_cache.read() is not None:
             say("Slurm's commands have their configuration: logins are open")
             daemons.extend((sackd, sshd))
-        node_state.write(state_of(watch) if sshd in daemons else configuration.WAITING)
+        if sshd in daemons:
+            listening.tick(time.monotonic())
+        node_state.write(state_of(watch, listening.sentence) if sshd in daemons else configuration.WAITING)
 
     def take_leave() -> None:
         listener = sshd.process.pid if sshd.process else 0
-        prestop.wait(node.grace_seconds, lambda: prestop.sessions_of(listener), sleep=tree_watch.pause)
+
+        def pause(seconds: float) -> None:
+            node_state.renew()
+            tree_watch.pause(seconds)
+
+        prestop.wait(node.grace_seconds, lambda: prestop.sessions_of(listener), sleep=pause)
 
     return run(daemons, look, take_leave)
 
 
-def state_of(watch: JailWatch) -> str:
-    """Returns the state of the jail for the readiness probe: "ready", or why logins are refused."""
-    return watch.sentence or (node_state.READY if watch.tried else reasons.NO_PROBE_YET)
+def state_of(watch: JailWatch, not_listening: str | None) -> str:
+    """Returns the state for the readiness probe: "ready", or why nobody can log in and use Slurm's commands.
+
+    Args:
+        watch: the probes of the jail.
+        not_listening: which daemon does not listen.
+    """
+    if not watch.tried:
+        return reasons.NO_PROBE_YET
+    return watch.sentence or not_listening or node_state.READY

@@ -122,7 +122,11 @@ def main() -> int:
         node_state.write(state_of(slurmd, watch, health))
 
     def end() -> None:
-        wait_for_jobs(node.grace_seconds, sleep=tree_watch.pause)
+        def pause(seconds: float) -> None:
+            node_state.renew()
+            tree_watch.pause(seconds)
+
+        wait_for_jobs(node.grace_seconds, sleep=pause)
 
     return run(daemons, look, end)
 

@@ -20,7 +20,6 @@ from enum import Enum, auto
 from pathlib import Path
 
 from contract import names
-from slurm_node.conditions.ready import SECONDS
 from slurm_node.pod import paths, supervise
 from slurm_node.pod.log import say
 from slurm_node.pod.settings import Accounting
@@ -33,6 +32,8 @@ CLUSTER_NAME = paths.STATE / "clustername"
 PATIENCE_SECONDS = 60.0
 """Time for the slurmdbd of a new cluster to start, before jobs may run unrecorded."""
 TICK_SECONDS = 1.0
+ANSWER_SECONDS = 5.0
+"""Time for an answer of slurmctld, or of slurmdbd through sacctmgr."""
 STOP_SECONDS = 110.0
 KNOWN_EVERY_SECONDS = 10.0
 FORGOTTEN_EVERY_SECONDS = 600.0
@@ -193,7 +194,7 @@ class _Controller:
         if not self.untold:
             return
         try:
-            told = subprocess.run(["scontrol", "reconfigure"], capture_output=True, timeout=SECONDS, check=False)
+            told = subprocess.run(["scontrol", "reconfigure"], capture_output=True, timeout=ANSWER_SECONDS, check=False)
         except subprocess.TimeoutExpired:
             return
         self.untold = told.returncode != 0
@@ -226,7 +227,7 @@ def _clusters() -> str | None:
     """The clusters that slurmdbd knows; None when it does not answer."""
     command = ["sacctmgr", "--noheader", "--parsable2", "show", "cluster", "format=cluster"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         return None
     return done.stdout if done.returncode == 0 else None

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from slurm_operator import execute, metrics
 from slurm_operator.clients.kubernetes import Object
 from slurm_operator.clients.lease import Lease
-from slurm_operator.clients.slurm_error import SlurmError
-from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.clients.slurm.slurm_error import SlurmError
+from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.nodes import hanging_jobs
 from slurm_operator.decide.nodes.hanging_jobs import Ledger, Release, Requeue, Step, Tell
 from slurm_operator.execute import Executor

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TypeVar
 from urllib.parse import quote
 
-from slurm_operator.clients import slurmrestd_answers as answers
-from slurm_operator.clients import slurmrestd_records as records
-from slurm_operator.clients.slurm_error import SlurmError, Trouble
-from slurm_operator.clients.slurmrestd_connection import Connection
+from slurm_operator.clients.slurm import slurmrestd_answers as answers
+from slurm_operator.clients.slurm import slurmrestd_records as records
+from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurm.slurmrestd_connection import Connection
 from slurm_operator.state.slurm import SeenQuietJob
 
 _UNKNOWN_JOB = 2017

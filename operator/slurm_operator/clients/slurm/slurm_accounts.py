@@ -17,8 +17,8 @@ from contract import accounts as slurms
 from contract.accounts import Field
 from contract.accounts import Kind as Form
 from slurm_operator.accounts import Entity, Found, Kind, Other, Values
-from slurm_operator.clients.slurm_error import SlurmError, Trouble
-from slurm_operator.clients.slurmrestd_answers import Answer, Users, decoded, listed
+from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurm.slurmrestd_answers import Answer, Users, decoded, listed
 from slurm_operator.decide.cluster.accounts import Change, Removal
 
 OWN_LIMITS: Mapping[str, str] = {"Exclude limits from parents": "true"}

@@ -11,7 +11,7 @@ from typing import TypeVar
 import httpx
 import msgspec
 
-from slurm_operator.clients.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
 
 _SLURMCTLD_AWAY = frozenset({*range(1800, 1806), 1900, *range(5003, 5006)})
 """No connection to slurmctld, or one that it did not answer on to the end (slurm_errno.h)."""

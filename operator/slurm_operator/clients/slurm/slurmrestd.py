@@ -14,12 +14,12 @@ from urllib.parse import quote
 
 from contract import names
 from slurm_operator.accounts import Found
-from slurm_operator.clients import slurm_accounts
-from slurm_operator.clients import slurmrestd_answers as answers
-from slurm_operator.clients import slurmrestd_records as records
-from slurm_operator.clients.slurm_error import SlurmError, Trouble
-from slurm_operator.clients.slurmrestd_connection import DEADLINE_SECONDS, LISTING_SECONDS
-from slurm_operator.clients.slurmrestd_jobs import HangingJobs
+from slurm_operator.clients.slurm import slurm_accounts
+from slurm_operator.clients.slurm import slurmrestd_answers as answers
+from slurm_operator.clients.slurm import slurmrestd_records as records
+from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurm.slurmrestd_connection import DEADLINE_SECONDS, LISTING_SECONDS
+from slurm_operator.clients.slurm.slurmrestd_jobs import HangingJobs
 from slurm_operator.decide.cluster.accounts import Change, Removal
 from slurm_operator.state.slurm import Reservation, Running, SeenCheckJob, SlurmJob, SlurmNode
 

@@ -8,10 +8,10 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from slurm_operator.clients import job_listing
-from slurm_operator.clients.job_listing import JobListing
-from slurm_operator.clients.slurm_error import SlurmError, Trouble
-from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.clients.slurm import job_listing
+from slurm_operator.clients.slurm.job_listing import JobListing
+from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.state.slurm import Census, SlurmJob, Unknown
 

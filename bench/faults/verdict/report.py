@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from bench.faults.history import History
-from bench.faults.judge import Violation, told_after
 from bench.faults.kinds import KINDS
 from bench.faults.schedule import Fault, most_at_once, shared_seconds
+from bench.faults.verdict.history import History
+from bench.faults.verdict.judge import Violation, told_after
 
 
 def schedule(faults: Sequence[Fault]) -> list[str]:

@@ -14,8 +14,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 
 from contract.conditions import Reason
-from slurm_operator.clients.slurm_error import SlurmError
-from slurm_operator.clients.slurmrestd import SlurmRest
+from slurm_operator.clients.slurm.slurm_error import SlurmError
+from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets import records
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.state.slurm import Jobs, Named, SlurmJob, TooDeep, Unknown

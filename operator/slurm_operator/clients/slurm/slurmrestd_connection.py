@@ -19,8 +19,8 @@ import jwt
 
 from contract import names, paths
 from slurm_operator import metrics
-from slurm_operator.clients import slurmrestd_answers as answers
-from slurm_operator.clients.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurm import slurmrestd_answers as answers
+from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
 
 DEADLINE_SECONDS = 5.0
 LISTING_SECONDS = 30.0

@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from components.config.model import model_of
-from components.config.pod_options import PlacedPodOptions, PodOptions
+from components.config.pods.pod_options import PlacedPodOptions, PodOptions
 from components.config.program import Config
 from contract import names
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from bench.faults import health
-from bench.faults.history import History, Injected, Job, Kubernetes, Line, Pod, Slurm
 from bench.faults.kinds import KINDS, OTHERS_WORDS, Sign, Teller
+from bench.faults.verdict import health
+from bench.faults.verdict.history import History, Injected, Job, Kubernetes, Line, Pod, Slurm
 from contract.conditions import ConditionType
 
 TOLD_SECONDS = 60.0

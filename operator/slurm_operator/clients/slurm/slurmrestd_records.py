@@ -9,9 +9,9 @@ import re
 import msgspec
 
 from contract import reasons
-from slurm_operator.clients import hostlist
-from slurm_operator.clients import slurmrestd_answers as answers
-from slurm_operator.clients.slurm_error import SlurmError, Trouble
+from slurm_operator.clients.slurm import hostlist
+from slurm_operator.clients.slurm import slurmrestd_answers as answers
+from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
 from slurm_operator.gres import canonical
 from slurm_operator.state.slurm import EVERY_NODE, Facts, Reservation, SeenCheckJob, SeenQuietJob, SlurmJob, SlurmNode
 

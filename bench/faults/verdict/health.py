@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from bench.faults.history import Kubernetes, Slurm
 from bench.faults.kinds import OTHERS_WORDS
+from bench.faults.verdict.history import Kubernetes, Slurm
 from contract.conditions import ConditionType
 
 WANTED: Mapping[str, str] = {

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import httpx
 
-from slurm_operator.clients.slurmrestd_connection import NO_ANSWER
+from slurm_operator.clients.slurm.slurmrestd_connection import NO_ANSWER
 from slurm_operator.decide.cluster.config import Verdict
 
 DEADLINE_SECONDS = 30.0

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar, Final
 
 from components.config.model import Model, setting
-from components.config.placement import Affinity, TopologySpread
-from components.config.pods import PodResources, Toleration, sidecar_resources
+from components.config.pods.placement import Affinity, TopologySpread
+from components.config.pods.resources import PodResources, Toleration, sidecar_resources
 from components.config.rule import Violation, named_twice, rule
 from components.config.values.files import SYSTEM, AbsolutePath, RelativePath, meets
 from components.config.values.images import ImmutableImage

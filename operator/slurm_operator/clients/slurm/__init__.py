@@ -1,0 +1,1 @@
+"""Clients of Slurm: slurmrestd, jobs, accounts, and the config dry run."""
