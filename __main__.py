@@ -9,7 +9,7 @@ from components import config as configuration
 from components import release
 from components.control import ownership
 from components.kubernetes.provider import kubernetes_provider
-from components.preflight import cluster_checks, job_checks, topology_tree, update_windows
+from components.preflight import account_checks, cluster_checks, job_checks, topology_tree, update_windows
 from components.slurm_cluster import SlurmCluster
 
 
@@ -19,6 +19,7 @@ def main() -> None:
     cluster_checks.run(config)
     update_windows.run(config)
     job_checks.run(config)
+    account_checks.run(config)
     topology_tree.run(config)
     options = pulumi.ResourceOptions(provider=kubernetes_provider(config))
     cluster = SlurmCluster(config.cluster.name, config, options, ownership.read(config))

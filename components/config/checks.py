@@ -18,8 +18,18 @@ class Checks(Model):
         "They tell it as warnings, also that the cluster does not answer in 5 s. Left out: as checks.cluster.",
         default=None,
     )
+    accounts: bool | None = setting(
+        "Whether previews ask Kubernetes what the plan changes of QOS, accounts and users in slurmdbd, and what stays "
+        "that administrators made. A cluster that does not answer in 5 s is a warning. Left out: as checks.cluster.",
+        default=None,
+    )
 
     @property
     def asks_for_jobs(self) -> bool:
         """Return whether previews ask for jobs."""
         return self.cluster if self.jobs is None else self.jobs
+
+    @property
+    def asks_for_accounts(self) -> bool:
+        """Return whether previews ask for accounts."""
+        return self.cluster if self.accounts is None else self.accounts

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import enum
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from contract import accounts
 from contract.accounts import Field
+
+REPEATED_AFTER = datetime.timedelta(minutes=10)
+"""A status that stays as it is gets a new time so often: an older time tells that nobody reads slurmdbd."""
 
 
 class Kind(enum.StrEnum):
@@ -111,18 +115,55 @@ def ledger(status: Mapping[str, Any]) -> Ledger:
     )
 
 
-def told(ledger: Ledger, undeclared: Sequence[str], most: int) -> dict[str, Any]:
-    """Return `status.accounts`, with the first of what slurmdbd has besides."""
-    given: dict[str, dict[str, dict[str, str]]] = {}
-    for entity, values in sorted(ledger.given.items()):
-        given.setdefault(entity.kind.value, {})[entity.name] = dict(sorted(values.items()))
+def told(ledger: Ledger, undeclared: Sequence[str], found: Found, most: int) -> dict[str, Any]:
+    """Return `status.accounts` without its time: the ledger, and what slurmdbd has besides.
+
+    Args:
+        ledger: what the operator did.
+        undeclared: what nobody declared, in words.
+        found: what slurmdbd has.
+        most: how many undeclared things, and how many records with other values, are listed.
+    """
     made: dict[str, list[str]] = {}
     for entity in sorted(ledger.made):
         made.setdefault(entity.kind.value, []).append(entity.name)
-    left_out = len(undeclared) - most
-    section: dict[str, Any] = {"set": given, "made": made, "notDeclared": [*undeclared[:most]]}
-    section |= {"notDeclaredLeftOut": left_out} if left_out > 0 else {}
+    others = _others(ledger.given, found.records)
+    section: dict[str, Any] = {"set": _written(ledger.given), "made": made, "notDeclared": [*undeclared[:most]]}
+    section |= {"others": _written(dict(others[:most]))}
+    left_out = {"notDeclaredLeftOut": len(undeclared) - most, "othersLeftOut": len(others) - most}
+    section |= {key: number for key, number in left_out.items() if number > 0}
     return {key: value for key, value in section.items() if value}
+
+
+def timed(said: Mapping[str, Any], before: Mapping[str, Any] | None, now: datetime.datetime) -> Mapping[str, Any]:
+    """Return `status.accounts` with the time at which slurmdbd was read, or the one before if it says the same.
+
+    Args:
+        said: what the status is to say.
+        before: what it says.
+        now: when slurmdbd was read.
+    """
+    is_same = before is not None and "readAt" in before and {**before, "readAt": ""} == {**said, "readAt": ""}
+    if before and is_same and now - datetime.datetime.fromisoformat(before["readAt"]) < REPEATED_AFTER:
+        return before
+    return {"readAt": now.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), **said}
+
+
+def _others(given: Records, found: Records) -> list[tuple[Entity, Values]]:
+    """Return values that are not as declared, those of declared records first; a default one is no value."""
+    rows = list[tuple[Entity, Values]]()
+    for entity, values in sorted(found.items(), key=lambda row: (row[0] not in given, row[0])):
+        own = given.get(entity)
+        rest = {word: text for word, text in values.items() if own is None or own.get(word) != text}
+        rows += [(entity, rest)] if rest or own is None else []
+    return rows
+
+
+def _written(records: Records) -> dict[str, dict[str, dict[str, str]]]:
+    section: dict[str, dict[str, dict[str, str]]] = {}
+    for entity, values in sorted(records.items()):
+        section.setdefault(entity.kind.value, {})[entity.name] = dict(sorted(values.items()))
+    return section
 
 
 def _records(section: Mapping[str, Any]) -> Records:

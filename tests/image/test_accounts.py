@@ -10,6 +10,8 @@ import pytest
 from slurm_operator.reconcile.accounts import NO_EFFECT
 
 from components.config import parse
+from components.preflight import account_changes
+from components.preflight.account_changes import AccountChanges
 from components.slurm import accounts
 from tests.image.accounting_room import AccountingRoom
 from tests.image.unpacked import unpack_image
@@ -42,6 +44,12 @@ def declared(**accounting: Any) -> dict[str, Any] | None:
     """`spec.accounts` of such a configuration."""
     raw = changed("accounting", {"mode": "mariadb", "enforce": ["limits"], **accounting}, BASE)
     return accounts.section(parse(raw).accounting)
+
+
+def previewed(told: dict[str, Any], section: dict[str, Any] | None) -> AccountChanges:
+    """What a preview of that declaration says, with the operator's last status."""
+    assert section is not None
+    return account_changes.changes(section, account_changes.read({"accounts": told["status"]}))
 
 
 @pytest.fixture
@@ -80,6 +88,15 @@ def test_accounts_are_brought_to_slurmdbd_and_go_by_policy_while_peoples_own_sta
     assert "optics|alice|parent||cpu=7|3|cpu=4,gres/gpu=1||" in shown(*limits)
     assert shown("qos", "name,grptres,maxwall,maxjobspu,maxtrespu", "where", "name=high") == ["high|cpu=11|||node=3"]
     assert "user alice in optics: GrpTRES=cpu=7" in told["status"]["notDeclared"]
+
+    # A preview of the same finds nothing to do, and one of less finds what goes.
+    same = previewed(told, declared(qos=[QOS[0], fewer], accounts=[PHYSICS, OPTICS]))
+    assert not same.are_some, same
+    assert "user alice in optics: GrpTRES=cpu=7" in same.kept
+    alone = {**PHYSICS, "coordinators": []}
+    less = previewed(told, declared(qos=[QOS[0], fewer], accounts=[alone], removal="delete"))
+    assert less.changed == ("account physics: Coordinators alice → none",)
+    assert less.removed == ("account optics", "user alice in optics", "user games in optics")
 
     # slurmdbd knows no such resource, and says nothing about it.
     odd = {"name": "odd", "limits": {"GrpTRES": "gres/nonesuch=1"}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from typing import Any
 
@@ -234,13 +235,26 @@ def test_qos_of_partitions_are_read_from_each_configuration() -> None:
 
 def test_the_status_is_read_as_it_was_written() -> None:
     ledger = Ledger(PEOPLE, frozenset({ALICE, HIGH}))
-    said = json.loads(json.dumps(accounts.told(ledger, ["QOS x", "QOS y"], 1)))
+    more = {ALICE: {"MaxJobs": "3", "QOS": "high", "GrpJobs": "7"}, PHYSICS: {"Parent": "root", "Fairshare": "2"}}
+    found = Found({**PEOPLE, **more, HIGH: {}})
+    said = json.loads(json.dumps(accounts.told(ledger, ["QOS x", "QOS y"], found, 1)))
     assert accounts.ledger({"accounts": said}) == ledger
     assert (said["notDeclared"], said["notDeclaredLeftOut"]) == (["QOS x"], 1)
-    assert accounts.told(Ledger(), (), 9) == {}
+    assert said["others"] == {"accounts": {"physics": {"Fairshare": "2"}}}
+    assert said["othersLeftOut"] == 1
+    assert accounts.told(Ledger(), (), Found({}), 9) == {}
     spec = {"removal": "delete", "qos": {"high": {"Priority": "1"}}}
     assert accounts.declared({"accounts": spec}) == Declared({HIGH: {"Priority": "1"}}, deletes=True)
     assert accounts.declared({}) is None
+
+
+def test_a_status_that_stays_gets_a_new_time_every_ten_minutes() -> None:
+    at = datetime.datetime(2026, 11, 26, 12, tzinfo=datetime.UTC)
+    first = accounts.timed({"made": {}}, None, at)
+    assert first == {"readAt": "2026-11-26T12:00:00Z", "made": {}}
+    assert accounts.timed({"made": {}}, first, at + datetime.timedelta(minutes=9)) is first
+    assert accounts.timed({"made": {}}, first, at + datetime.timedelta(minutes=10))["readAt"] > first["readAt"]
+    assert accounts.timed({"set": {}}, first, at + datetime.timedelta(minutes=1))["readAt"] > first["readAt"]
 
 
 _NAMES = st.sampled_from(["a", "b", "c"])
@@ -248,7 +262,7 @@ _VALUES = st.dictionaries(st.sampled_from(["MaxJobs", "GrpJobs", "Fairshare"]), 
 
 
 @st.composite
-def _declarations(draw: st.DrawFn) -> Records:
+def declarations(draw: st.DrawFn) -> Records:
     """Accounts below each other, their users, and QOS that they may have."""
     names = draw(st.lists(_NAMES, unique=True))
     tree = {name: draw(st.sampled_from(["root", *names[:index]])) for index, name in enumerate(names)}
@@ -261,7 +275,7 @@ def _declarations(draw: st.DrawFn) -> Records:
     return made
 
 
-@hypothesis.given(st.lists(st.tuples(_declarations(), st.booleans()), min_size=1, max_size=4), _declarations())
+@hypothesis.given(st.lists(st.tuples(declarations(), st.booleans()), min_size=1, max_size=4), declarations())
 def test_any_declarations_in_a_row_are_brought_and_what_people_made_stays(
     declarations: list[tuple[Records, bool]], theirs: Records
 ) -> None:

@@ -312,6 +312,8 @@ IN_THE_PROGRAM = {
     "checks.cluster",
     # tests/unit/test_job_effects.py
     "checks.jobs",
+    # tests/unit/test_account_changes.py
+    "checks.accounts",
     # tests/provider/test_ownership.py: it changes no manifest.
     "cluster.adopt",
     "timeouts.available",

@@ -3,7 +3,7 @@
 from typing import Final
 
 from components.config.accounts.accounts import RemovalPolicy
-from components.control.crds.schema import Schema, described, section
+from components.control.crds.schema import TIME, Schema, described, section
 from contract.accounts import LONGEST_LIST
 
 _VALUES: Final[Schema] = {"type": "object", "additionalProperties": {"type": "string", "maxLength": 4096}}
@@ -54,5 +54,11 @@ def status() -> Schema:
             ),
             "notDeclared": _names("What slurmdbd has beside spec.accounts, made by people with sacctmgr. It stays."),
             "notDeclaredLeftOut": described("integer", "How many of these are not listed here."),
+            "others": section(
+                "Values in slurmdbd that are not as declared, and records that are not declared.",
+                {kind: _records(words) for kind, words in _KINDS.items()},
+            ),
+            "othersLeftOut": described("integer", "How many records with such values are not listed here."),
+            "readAt": {**TIME, "description": "When slurmdbd was read. What stays gets a new time, too."},
         },
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -28,7 +29,7 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 15.0, 600.0
 LONGEST_SECONDS = 8.0
 """A pass begins no step after this time: the next one goes on."""
 LISTED = 100
-"""Most undeclared things that the status lists."""
+"""Most undeclared things, and most records with other values, that the status lists."""
 _TOLD = 3
 NO_EFFECT = "slurmdbd did not refuse it, and did not take it: does it know each name and resource?"
 
@@ -124,7 +125,8 @@ class Accounts:
         left = await self._take(now, decision, memory, found)
         memory.goes_on = bool(left or memory.done)
         memory.findings = _findings(decision, {**memory.again, **memory.refused}, left)
-        memory.status = accounts.told(memory.ledger, decision.undeclared, LISTED) or None
+        said = accounts.told(memory.ledger, decision.undeclared, found, LISTED)
+        memory.status = accounts.timed(said, memory.status, datetime.datetime.now(datetime.UTC))
 
     def _judge(self, decision: Decision, memory: _Memory) -> None:
         """Note which of the earlier steps had no effect, and forget failures of steps that are none any more."""
