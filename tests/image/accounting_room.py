@@ -1,4 +1,7 @@
-"""MariaDB, slurmdbd, slurmctld and slurmrestd of the images in one namespace, without Kubernetes and without nodes."""
+"""MariaDB, slurmdbd, slurmctld and slurmrestd of the images in one namespace, without Kubernetes and without nodes.
+
+Or MariaDB and slurmdbd alone, in the network of a small cluster.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,18 @@ from typing import Any, Self
 from slurm_database import start
 
 from contract import names, paths
+from tests.image.small_cluster import SmallCluster
 
 CLUSTER = "test"
 _ROOM = """
 set -e
-ip link set lo up
-# An address that is not the loopback's: resolvers take names for unusable without one.
-ip link add net0 type bridge
-ip address add 10.77.0.1/24 dev net0
-ip link set net0 up
+if [ -z "$JOINS" ]; then
+    ip link set lo up
+    # An address that is not the loopback's: resolvers take names for unusable without one.
+    ip link add net0 type bridge
+    ip address add 10.77.0.1/24 dev net0
+    ip link set net0 up
+fi
 hostname room
 for root in "$SLURM" "$DATABASE"; do
     mount --bind "$root" "$root"
@@ -107,15 +113,17 @@ class AccountingRoom:
         slurm: the slurm image's root.
         database: the database image's root.
         folder: for files, which outlive the daemons.
+        joins: a small cluster, for whose slurmctld this slurmdbd is; then no other slurmctld and slurmrestd start.
     """
 
-    def __init__(self, slurm: Path, database: Path, folder: Path) -> None:
+    def __init__(self, slurm: Path, database: Path, folder: Path, joins: SmallCluster | None = None) -> None:
+        self._joins = joins
         self._slurm = slurm
         self._folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
         (folder / "etc").mkdir()
         (folder / "hosts").write_text("127.0.0.1 localhost\n10.77.0.1 room\n")
-        (folder / "etc/slurm.key").write_bytes(os.urandom(1024))
+        (folder / "etc/slurm.key").write_bytes(joins.key if joins else os.urandom(1024))
         (folder / "etc/jwt.key").write_bytes(os.urandom(32))
         (folder / "etc/slurmdbd.conf").write_text(_SLURMDBD)
         (folder / "etc/slurm.conf").write_text(_SLURM)
@@ -123,6 +131,7 @@ class AccountingRoom:
         options = [option for option in start.OPTIONS if not option.startswith(("--datadir", "--socket", "--pid-file"))]
         self._environment = {
             "PATH": os.environ["PATH"],
+            "JOINS": "yes" if joins else "",
             "SLURM": str(slurm),
             "DATABASE": str(database),
             "FOLDER": str(folder),
@@ -162,9 +171,10 @@ class AccountingRoom:
         return told
 
     def _start(self) -> None:
-        flags = ("--net", "--mount", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc")
+        flags = ("--mount", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc")
+        network = self._joins.in_network("unshare") if self._joins else ["unshare", "--net"]
         room = subprocess.Popen(
-            ["unshare", *flags, "bash", "-c", _ROOM],
+            [*network, *flags, "bash", "-c", _ROOM],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=(self._folder / "room.log").open("wb"),
@@ -175,7 +185,7 @@ class AccountingRoom:
         assert room.stdout.readline() == b"up\n", (self._folder / "room.log").read_text()
         children = Path(f"/proc/{room.pid}/task/{room.pid}/children").read_text().split()
         self._pid = int(children[0])
-        for number, daemon in enumerate(_DAEMONS):
+        for number, daemon in enumerate(_DAEMONS[:1] if self._joins else _DAEMONS):
             log = (self._folder / f"daemon{number}.log").open("wb")
             self._processes.append(subprocess.Popen(self._inside(*daemon), stdout=log, stderr=log))
             listed = {0: "root", 1: CLUSTER}.get(number)

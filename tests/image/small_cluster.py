@@ -14,7 +14,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Self
@@ -23,6 +23,7 @@ from components.config import parse
 from components.pods.pod_security import LOGIN_CAPABILITIES, WORKER_CAPABILITIES
 from components.slurm import site_scripts, slurm_conf
 from components.slurm.node_set import node_variable
+from contract import names
 from contract.pod_variables import NodeKey
 from tests.image.networks import ADDRESS, Networks
 from tests.unit.samples import SMALL, changed
@@ -121,6 +122,8 @@ class SmallCluster:
         slurm: what the configuration says besides of Slurm.
         groups: folder of a cgroup v2 hierarchy in which each pod gets a group and a cgroup namespace of its own.
         node_set: what the configuration says besides of the workers.
+        partitions: what the configuration says of partitions.
+        accounting: what it says of accounting; slurmdbd has to answer as `slurm-accounting`, at the common address.
         as_in_kubernetes: gives workers and logins only the capabilities of components/pods/pod_security.py.
     """
 
@@ -133,11 +136,15 @@ class SmallCluster:
         slurm: Mapping[str, object] | None = None,
         groups: Path | None = None,
         node_set: Mapping[str, object] | None = None,
+        partitions: Sequence[Mapping[str, object]] = (),
+        accounting: Mapping[str, object] | None = None,
         as_in_kubernetes: bool = False,
     ) -> None:
         self._as_in_kubernetes = as_in_kubernetes
         self._folder = folder
         self._node_set = {**SMALL["nodeSets"][0], **(node_set or {})}
+        self._partitions = partitions
+        self._accounting = accounting or {"mode": "off"}
         self._groups = groups
         self._batches = 0
         self._volumes = volumes or {}
@@ -163,8 +170,10 @@ class SmallCluster:
         self._networks.close()
 
     def _write_configuration(self, slurm: Mapping[str, object]) -> None:
-        raw = changed("slurm", slurm, changed("accounting", {"mode": "off"}, SMALL))
+        raw = changed("slurm", slurm, changed("accounting", self._accounting, SMALL))
         raw = changed("nodeSets.0", self._node_set, raw)
+        if self._partitions:
+            raw = changed("partitions", self._partitions, raw)
         (self._folder / "config").mkdir()
         config = parse(raw)
         self._declared = node_variable(config, config.node_sets[0])
@@ -177,7 +186,7 @@ class SmallCluster:
                 (folder / name).write_text(text)
                 (folder / name).chmod(0o555)
         (self._folder / "hosts").write_text(
-            f"127.0.0.1 localhost\n{ADDRESS} slurm-controller {CONTROLLER} {WORKER} {LOGIN}\n"
+            f"127.0.0.1 localhost\n{ADDRESS} slurm-controller {CONTROLLER} {WORKER} {LOGIN} {names.ACCOUNTING}\n"
             f"{SECOND_ADDRESS} {SECOND}\n"
         )
         (self._folder / "keys").mkdir()
