@@ -10,6 +10,7 @@ from typing import Any
 
 from bench import (
     arrays,
+    choosing,
     door,
     entering,
     logins,
@@ -21,7 +22,6 @@ from bench import (
     small_files,
     steps,
     steps_v2,
-    weights,
 )
 from bench.measurement import Measurement, read_report, write_report
 from devcluster.cli import up
@@ -45,7 +45,8 @@ MEASUREMENTS: dict[str, Callable[[Any], list[Measurement]]] = {
     "most-nodes-memory": most_nodes_memory.measure,
     "queues": queues.measure,
     "deepest-queue": queues.deepest,
-    "weights": weights.measure,
+    "weights": choosing.weights,
+    "tree": choosing.tree,
     "small-files": small_files.measure,
     "from-nothing": program.stack_from_nothing,
 }
@@ -53,7 +54,17 @@ MEASUREMENTS: dict[str, Callable[[Any], list[Measurement]]] = {
 ONLY_BY_NAME = frozenset({"deepest-queue", "most-nodes"})
 """Measurements that take many minutes: they run only by name."""
 WITHOUT_CLUSTER = frozenset(
-    {"steps-v2", "entering", "many-nodes", "most-nodes", "most-nodes-memory", "queues", "deepest-queue", "weights"}
+    {
+        "steps-v2",
+        "entering",
+        "many-nodes",
+        "most-nodes",
+        "most-nodes-memory",
+        "queues",
+        "deepest-queue",
+        "weights",
+        "tree",
+    }
 )
 """Measurements without the dev cluster, which would take their CPU time. They get None in its place."""
 DOCS = CHECKOUT / "docs"

@@ -72,14 +72,17 @@ class RealSlurm:
         folder: for configuration, keys and log.
         key: signs tokens (HS256).
         options: further lines of slurm.conf.
+        base: the configuration without its accounting.
     """
 
-    def __init__(self, image: Path, folder: Path, key: bytes, options: str = "") -> None:
+    def __init__(
+        self, image: Path, folder: Path, key: bytes, options: str = "", base: Mapping[str, Any] = SMALL
+    ) -> None:
         self._image = str(image)
         self._key, self._log = key, folder / "slurm.log"
         port, rest = free_ports(2)
         self.url = f"http://127.0.0.1:{rest}"
-        self.files = _configuration(port)
+        self.files = _configuration(port, base)
         self.files["slurm.conf"] += options
         for name, contents in (("config", {**self.files}), ("keys", {"slurm.key": os.urandom(64), "jwt.key": key})):
             (folder / name).mkdir(parents=True)
@@ -190,14 +193,14 @@ class RealSlurm:
             raise RuntimeError(f"{method} {path}: {answer.status_code} {answer.text[:1000]}")
 
 
-def _configuration(port: int) -> dict[str, str]:
+def _configuration(port: int, base: Mapping[str, Any]) -> dict[str, str]:
     """Return the program's rendered files, changed for this machine.
 
     slurmctld listens on this machine, no health check runs, and root may have jobs. Root is the only user that this
     machine and the image both know.
     """
-    small = changed("slurm", {"cgroupPlugin": "disabled"}, changed("accounting", {"mode": "off"}, SMALL))
-    files = slurm_conf.files(parse(small))
+    without = changed("slurm.cgroupPlugin", "disabled", changed("accounting", {"mode": "off"}, base))
+    files = slurm_conf.files(parse(without))
     ours = {
         "SlurmctldHost": "localhost(127.0.0.1)",
         "SlurmctldPort": str(port),

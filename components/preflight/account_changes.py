@@ -4,7 +4,7 @@ The operator decides the same from slurmdbd itself (its decide/cluster/accounts.
 """
 
 import datetime
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -130,7 +130,7 @@ def lines(found: AccountChanges, known: KnownAccounts) -> list[str]:
     return told
 
 
-def _shown(mark: str, rows: list[str] | tuple[str, ...]) -> Iterator[str]:
+def _shown(mark: str, rows: Sequence[str]) -> Iterator[str]:
     yield from (f"  {mark} {row}" for row in rows[:_SHOWN])
     if len(rows) > _SHOWN:
         yield f"  {mark} {len(rows) - _SHOWN} more"

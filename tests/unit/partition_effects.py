@@ -72,10 +72,14 @@ EFFECTS: Final[list[Effect]] = [
 ]
 
 _BY_TIER: Final = ("slurm.options", {"PreemptType": "preempt/partition_prio"})
+_QOS: Final = ("accounting.qos", [{"name": "short"}, {"name": "long"}])
 _GPUS: Final = ("nodeSets.0.gpus", {"type": "h100", "perNode": 2})
 BESIDES: Final[dict[str, tuple[str, Any]]] = {
     "partitions.0.preemptMode": _BY_TIER,
     "partitions.0.graceTime": _BY_TIER,
+    "partitions.0.qos": _QOS,
+    "partitions.0.allowQos": _QOS,
+    "partitions.0.denyQos": _QOS,
     "partitions.0.defMemPerGpu": _GPUS,
     "partitions.0.defCpuPerGpu": _GPUS,
 }

@@ -228,6 +228,12 @@ BAD: list[tuple[str, Any, str]] = [
             ({"maxMemPerNode": 1024}, "maxMemPerNode: got 1024; want a Kubernetes quantity such as 64Gi"),
             ({"hangs": {"after": "5m"}}, "hangs.after: got '5m'; want 10m or more: many a job waits for something"),
             ({"hangs": {"after": "1h", "then": "kill"}}, "hangs.then: got 'kill'; want one of 'tell' or 'requeue'"),
+            (
+                {"qos": "lang"},
+                "qos: got 'lang'; want normal, or the name of a QOS of accounting.qos; there are: normal",
+            ),
+            ({"allowQos": ["normal", "x"]}, "allowQos[1]: got 'x'; want normal, or the name of a QOS"),
+            ({"denyQos": ["x"]}, "denyQos[0]: got 'x'; want normal, or the name of a QOS of accounting.qos"),
             # Keys that its options do not set.
             (
                 {"options": {"LNN": "YES"}},

@@ -60,7 +60,8 @@ STATUS: dict[str, Any] = {
 }
 GPU = {"name": "gpu", "nodeSets": ["h100", "cpu"], "maxTime": "7-0"}
 SIDE = {"name": "side", "nodeSets": ["cpu"]}
-SETS = changed("nodeSets", [SMALL["nodeSets"][0], GPU_SET], changed("accounting.enforce", ["associations"]))
+ACCOUNTING = {"mode": "mariadb", "enforce": ["associations"], "qos": [{"name": "long"}, {"name": "other"}]}
+SETS = changed("nodeSets", [SMALL["nodeSets"][0], GPU_SET], changed("accounting", ACCOUNTING))
 RUNS = changed("partitions", [GPU, SIDE], SETS)
 BEFORE = job_checks.declared(parse(RUNS)).partitions
 JOBS = counted_jobs.read(STATUS)

@@ -7,6 +7,7 @@ from components.config.checking import topology_rules
 from components.config.partitions import Partition, PreemptMode
 from components.config.program import Config
 from components.config.rule import Violation
+from contract.accounts import NORMAL
 
 _BY_TIER: Final = "preempt/partition_prio"
 _IN_THE_DATABASE: Final = {
@@ -24,6 +25,18 @@ def _accounting(config: Config, partition: Partition) -> Iterator[Violation]:
     for key, what in _IN_THE_DATABASE.items():
         if key in partition.given:
             yield Violation(key, want=f"nothing, or accounting.mode mariadb or external: Slurm keeps {what} there")
+
+
+def _qos(config: Config, partition: Partition) -> Iterator[Violation]:
+    """Yield QOS that nobody declares: slurmctld does not start with one that slurmdbd lacks."""
+    if not config.accounting.is_on:
+        return
+    known = [NORMAL, *filter(None, (getattr(qos, "name", "") for qos in config.accounting.qos))]
+    want = f"normal, or the name of a QOS of accounting.qos; there are: {', '.join(known)}"
+    if "qos" in partition.given and partition.qos not in known:
+        yield Violation("qos", want=want)
+    for key, names in (("allowQos", partition.allow_qos), ("denyQos", partition.deny_qos)):
+        yield from (Violation(key, index, want=want) for index, name in enumerate(names) if name not in known)
 
 
 def _gpus(config: Config, partition: Partition) -> Iterator[Violation]:
@@ -54,4 +67,4 @@ def _alternate(config: Config, partition: Partition) -> Iterator[Violation]:
         yield Violation("options", "Alternate", want=want)
 
 
-ON_PARTITION: Final = (_accounting, _gpus, _preemption, _alternate, topology_rules.of_partition)
+ON_PARTITION: Final = (_accounting, _qos, _gpus, _preemption, _alternate, topology_rules.of_partition)
