@@ -33,7 +33,7 @@ _NONE: Final = "none"
 
 @dataclass(frozen=True, slots=True)
 class KnownAccounts:
-    """What the SlurmCluster's status tells of slurmdbd.
+    """The SlurmCluster's status tells this of slurmdbd.
 
     Attributes:
         given: Values that are as declared.

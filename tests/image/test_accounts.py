@@ -47,7 +47,7 @@ def declared(**accounting: Any) -> dict[str, Any] | None:
 
 
 def previewed(told: dict[str, Any], section: dict[str, Any] | None) -> AccountChanges:
-    """What a preview of that declaration says, with the operator's last status."""
+    """Return what a preview of that declaration says, with the operator's last status."""
     assert section is not None
     return account_changes.changes(section, account_changes.read({"accounts": told["status"]}))
 
