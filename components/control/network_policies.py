@@ -135,7 +135,10 @@ def _accounting_rules(config: Config) -> dict[str, list[dict[str, Any]]]:
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """Return one policy for each component, and for each further set of login nodes. It denies every connection that it does not name."""
+    """Return one policy for each component, and for each further set of login nodes.
+
+    It denies every connection that it does not name.
+    """
     if not config.network_policies.enabled:
         return []
     return [
