@@ -111,7 +111,9 @@ class Login(Model):
                     want = f"at most the memory of its login nodes ({resources.memory}): {_WHOLE_NODE}"
                     yield Violation("sets", index, "limits", "memoryPerUser", want=want)
                 elif login_set.resources and limits.is_more_than(resources):
-                    want = f"at least memoryPerUser of login.limits ({limits.memory_per_user}), or limits of the set's own"
+                    want = (
+                        f"at least memoryPerUser of login.limits ({limits.memory_per_user}), or limits of the set's own"
+                    )
                     yield Violation("sets", index, "resources", "memory", want=want)
 
     @rule
@@ -131,7 +133,9 @@ class Login(Model):
             with suppress(NotParsedError):
                 port = login_set.service.node_port if login_set.service else None
                 if port is not None and port in first:
-                    yield Violation("sets", index, "service", "nodePort", want=f"another port: {first[port]} is this one")
+                    yield Violation(
+                        "sets", index, "service", "nodePort", want=f"another port: {first[port]} is this one"
+                    )
                 first.setdefault(port, f"login.sets[{index}].service.nodePort")
 
     @rule

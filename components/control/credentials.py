@@ -103,7 +103,6 @@ class GeneratedKeys(Component):
         self.revision_key: pulumi.Output[str] = self.revision.data.apply(lambda data: data["key"])
         self.register_outputs({})
 
-
     def _host_keys_of_sets(self, config: Config, adopted: Mapping[str, Mapping[str, str]]) -> Payloads:
         """Return the SSH host keys of login sets that have keys of their own."""
         return {

@@ -58,6 +58,7 @@ EVERYTHING: dict[str, Any] = {
     "gpuOperator": {"mode": "install", "nodeFeatureDiscovery": False},
     "certificates": {"mode": "install"},
     "directory": DIRECTORY,
+    "login": {"sets": [{"name": "data", "ownHostKeys": True}]},
 }
 """A configuration with every component in it; other makers' operators are installed."""
 

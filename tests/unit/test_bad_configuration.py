@@ -820,7 +820,11 @@ BAD: list[tuple[str, Any, str]] = [
     ("login.allowUsers", ["al*"], "pulumi-slurm:login.allowUsers[0]: got 'al*'; want a login name of an ordinary user"),
     ("login.allowUsers", ["root"], "pulumi-slurm:login.allowUsers[0]: got 'root'; want a login name"),
     ("login.allowGroups", ["a b"], "pulumi-slurm:login.allowGroups[0]: got 'a b'; want the name of a Unix group"),
-    ("login", {"allowUsers": ["a"], "allowGroups": ["b"]}, 'allowGroups: got ["b"]; want nothing beside allowUsers: sshd'),
+    (
+        "login",
+        {"allowUsers": ["a"], "allowGroups": ["b"]},
+        'allowGroups: got ["b"]; want nothing beside allowUsers: sshd',
+    ),
     *(
         ("login.sets", [{"name": "data", **keys}], f"pulumi-slurm:login.sets[0].{expected}")
         for keys, expected in (

@@ -42,9 +42,7 @@ def node_pods(config: Config, node_set: NodeSet) -> Iterator[Violation]:
         yield violation.inside("pod")
 
 
-def _of_logins(
-    config: Config, field: str, check: Callable[[Config, Any], Iterator[Violation]]
-) -> Iterator[Violation]:
+def _of_logins(config: Config, field: str, check: Callable[[Config, Any], Iterator[Violation]]) -> Iterator[Violation]:
     """Violations by a field of `login` and by that of its sets, where they have one of their own."""
     with suppress(NotParsedError):
         for violation in check(config, getattr(config.login, field)):

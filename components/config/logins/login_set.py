@@ -28,14 +28,14 @@ class LoginSet(Model):
     """A further set of login nodes. What it leaves out is as in `login`; a section that it has replaces login's."""
 
     name: SetName = setting("Name of the set, and the end of its objects' names: `slurm-login-NAME`.")
-    replicas: WholeNumber | None = setting("Number of login nodes behind its Service; left out: login's.", default=None, ge=0, le=100)
+    replicas: WholeNumber | None = setting(
+        "Number of login nodes behind its Service; left out: login's.", default=None, ge=0, le=100
+    )
     service: LoginService | None = setting(
         "How SSH is reached; replaces login.service. Without it, the set has login.service but for its nodePort.",
         default=None,
     )
-    resources: PodResources | None = setting(
-        "What each login node asks for; replaces login.resources.", default=None
-    )
+    resources: PodResources | None = setting("What each login node asks for; replaces login.resources.", default=None)
     submounts: list[Submount] | None = setting(
         "Paths of the jail that are another volume's there; replaces login.submounts.", default=None
     )
@@ -68,7 +68,9 @@ class LoginSet(Model):
     @rule
     def _one_source(self) -> Iterator[Violation]:
         if self.own_host_keys and self.existing_ssh_secret:
-            yield Violation("existingSshSecret", want="nothing beside ownHostKeys: true: a set has one pair of each type")
+            yield Violation(
+                "existingSshSecret", want="nothing beside ownHostKeys: true: a set has one pair of each type"
+            )
 
 
 @dataclass(frozen=True, slots=True)
