@@ -163,7 +163,7 @@ def set_manifests(config: Config, nodes: LoginNodes) -> list[Manifest]:
 
 
 def shared_manifests(config: Config) -> list[Manifest]:
-    """What all further sets share: the Service that gives their pods DNS names."""
+    """Return the Service that gives the pods of all further sets their DNS names."""
     if not config.login.sets:
         return []
     return [headless_service(config, names.LOGIN_SETS, names.LOGIN_SET, "ssh", names.SSH_PORT)]
@@ -224,7 +224,7 @@ class LoginSet(Component):
 
 
 class LoginSets(Part, manifests=shared_manifests, outputs=lambda _: {"service": names.LOGIN_SETS}):
-    """What all further sets of login nodes share. It reads `cluster`."""
+    """The objects that all further sets of login nodes share. It reads `cluster`."""
 
 
 def _node_port(spec: Any) -> int | None:
