@@ -9,7 +9,7 @@ import pytest
 
 from tests.image.small_cluster import LOGIN, NewCluster, SmallCluster
 
-KEYS = "install -d -m 700 -o bob -g bob /home/bob/.ssh && install -m 600 -o bob -g bob /dev/stdin {}"
+SSH = "/home/bob/.ssh"
 PEOPLE = "groupadd lab && usermod -aG lab alice && useradd -m -s /bin/bash bob"
 
 
@@ -18,7 +18,7 @@ def cluster(new_cluster: NewCluster) -> Iterator[SmallCluster]:
     with new_cluster() as started:
         assert started.jail(PEOPLE).returncode == 0
         public = Path(started.client("ssh")[6]).with_suffix(".pub").read_text().strip()
-        put = f"echo '{public}' | ({KEYS.format('/home/bob/.ssh/authorized_keys')})"
+        put = f"mkdir -m 700 {SSH}; echo '{public}' > {SSH}/authorized_keys; chown -R bob:bob {SSH}"
         assert started.jail(put).returncode == 0
         yield started
 
