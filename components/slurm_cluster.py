@@ -3,13 +3,11 @@
 from typing import Any, Final
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 
 from components import waits
 from components.addons import certificates, gpu_operator, ldap, monitoring, network_operator
 from components.config import Config
 from components.config.addons.mode import AddonMode
-from components.config.logins.service import ServiceType
 from components.config.nodes.node_sets import NodeSet as NodeSetConfig
 from components.config.values.quantities import duration_seconds
 from components.control import credentials, hangs, long_checks, network_policies, operator, ownership
@@ -193,8 +191,8 @@ class SlurmCluster(Component):
         self.rest_address = rest_api.url(config)
         self.condition_command = f"kubectl --namespace {namespace} get slurmclusters,nodesets,pods --output wide"
         self.watch_nodes_command = f"kubectl --namespace {namespace} get nodesets --watch"
-        self.login_address = self._login_address(namespace, logins, custom)
-        self.login_set_addresses = {each.nodes.name: self._login_address(namespace, each, custom) for each in sets}
+        self.login_address = login.answers_at(namespace, logins, custom, self)
+        self.login_set_addresses = {each.nodes.name: login.answers_at(namespace, each, custom, self) for each in sets}
         self.register_outputs(
             {
                 "namespace": self.namespace,
@@ -205,21 +203,6 @@ class SlurmCluster(Component):
                 "watchNodesCommand": self.watch_nodes_command,
             }
         )
-
-    def _login_address(
-        self, namespace: str, logins: login.Login | login.LoginSet, custom: pulumi.CustomResource
-    ) -> pulumi.Output[str]:
-        """Return where SSH answers, as host:port."""
-        nodes = logins.nodes
-        if nodes.service.type is ServiceType.NODE_PORT:
-            return logins.node_port.apply(lambda port: login.address(nodes, None, port))
-        # The load balancer gets its address some time after the Service, so it is read at the end.
-        service = kubernetes.core.v1.Service.get(
-            f"{nodes.object_name}-address",
-            custom.id.apply(lambda _: f"{namespace}/{nodes.object_name}"),
-            pulumi.ResourceOptions(parent=self),
-        )
-        return service.status.apply(lambda status: login.address(nodes, status, None))
 
 
 def _device_operators(

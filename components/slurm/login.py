@@ -247,3 +247,26 @@ def address(nodes: LoginNodes, service: Any, node_port: int | None) -> str:
     ingress = getattr(balancer, "ingress", None) or []
     host = (ingress[0].ip or ingress[0].hostname) if ingress else "<no address yet: run pulumi up again>"
     return f"{host}:{names.SSH_PORT}"
+
+
+def answers_at(
+    namespace: str, logins: Login | LoginSet, ready: pulumi.CustomResource, parent: pulumi.Resource
+) -> pulumi.Output[str]:
+    """Return where SSH of login nodes answers, as host:port.
+
+    Args:
+        namespace: Namespace of the cluster.
+        logins: The login nodes.
+        ready: A resource that exists once the cluster works.
+        parent: Parent of the resource that reads the address of a load balancer.
+    """
+    nodes = logins.nodes
+    if nodes.service.type is ServiceType.NODE_PORT:
+        return logins.node_port.apply(lambda port: address(nodes, None, port))
+    # The load balancer gets its address some time after the Service, so it is read at the end.
+    service = kubernetes.core.v1.Service.get(
+        f"{nodes.object_name}-address",
+        ready.id.apply(lambda _: f"{namespace}/{nodes.object_name}"),
+        pulumi.ResourceOptions(parent=parent),
+    )
+    return service.status.apply(lambda status: address(nodes, status, None))

@@ -55,6 +55,8 @@ _FIELDS: Final[list[Effect]] = [
     ("ownHostKeys", True, _host_keys, "slurm-login-data-host-keys"),
     ("existingSshSecret", "theirs", _host_keys, "theirs"),
 ]
-EFFECTS: Final[list[Effect]] = [(f"login.sets.0.{field}", *effect) for field, *effect in _FIELDS]  # type: ignore[misc]
+EFFECTS: Final[list[Effect]] = [
+    (f"login.sets.0.{field}", value, probe, expected) for field, value, probe, expected in _FIELDS
+]
 BASES: Final[dict[str, tuple[str, Any]]] = {"login.sets.": ("login.sets", [{"name": "data"}])}
 """Prefix of the fields → another field with the value that they need."""
