@@ -25,6 +25,8 @@ def main() -> None:
     cluster = SlurmCluster(config.cluster.name, config, options, ownership.read(config))
     pulumi.export("namespace", cluster.namespace)
     pulumi.export("loginAddress", cluster.login_address)
+    if config.login.sets:
+        pulumi.export("loginSetAddresses", cluster.login_set_addresses)
     pulumi.export("restAddress", cluster.rest_address)
     pulumi.export("conditionCommand", cluster.condition_command)
     pulumi.export("watchNodesCommand", cluster.watch_nodes_command)

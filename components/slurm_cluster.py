@@ -3,13 +3,11 @@
 from typing import Any, Final
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 
 from components import waits
 from components.addons import certificates, gpu_operator, ldap, monitoring, network_operator
 from components.config import Config
 from components.config.addons.mode import AddonMode
-from components.config.login import ServiceType
 from components.config.nodes.node_sets import NodeSet as NodeSetConfig
 from components.config.values.quantities import duration_seconds
 from components.control import credentials, hangs, long_checks, network_policies, operator, ownership
@@ -78,6 +76,8 @@ def _others(config: Config) -> list[Manifest]:
         *node_set.shared_manifests(config),
         *(manifest for node_set_config in config.node_sets for manifest in node_set.manifests(config, node_set_config)),
         *login.manifests(config),
+        *login.shared_manifests(config),
+        *(manifest for nodes in config.login.nodes_of_sets for manifest in login.set_manifests(config, nodes)),
         *ldap.manifests(config),
     ]
 
@@ -101,6 +101,7 @@ class SlurmCluster(Component):
     Attributes:
         namespace: Namespace of the cluster.
         login_address: Where SSH answers, as host:port.
+        login_set_addresses: The same for each further set of login nodes, by its name.
         rest_address: Where the REST API answers inside Kubernetes.
         condition_command: Shows why the cluster is or is not available.
         watch_nodes_command: Shows how node sets grow and shrink, with what they wait for.
@@ -108,6 +109,7 @@ class SlurmCluster(Component):
 
     namespace: str
     login_address: pulumi.Output[str]
+    login_set_addresses: dict[str, pulumi.Output[str]]
     rest_address: str
     condition_command: str
     watch_nodes_command: str
@@ -169,31 +171,33 @@ class SlurmCluster(Component):
             for node_set_config in config.node_sets
         ]
         logins = login.Login("login", config, [*ready, *roots], child)
+        login_sets = [
+            login.LoginSet(f"login-set-{login_nodes.name}", config, login_nodes, [*ready, *roots], child)
+            for login_nodes in config.login.nodes_of_sets
+        ]
+        if login_sets:
+            parts.append(login.LoginSets("login-sets", config, ready, child))
         if config.directory.is_on:
             parts.append(ldap.LdapDirectory("directory", config, [*ready, *roots], child))
-        custom = _custom_resources(self, config, ledger.revision, [*parts, workers, *nodes, logins])
-        self._finish(config, logins, waits.declare(self, config, ledger.revision, custom))
+        declared_parts = [*parts, workers, *nodes, logins, *login_sets]
+        custom = _custom_resources(self, config, ledger.revision, declared_parts)
+        self._finish(config, logins, login_sets, waits.declare(self, config, ledger.revision, custom))
 
-    def _finish(self, config: Config, logins: login.Login, custom: pulumi.CustomResource) -> None:
+    def _finish(
+        self, config: Config, logins: login.Login, sets: list[login.LoginSet], custom: pulumi.CustomResource
+    ) -> None:
         namespace = config.cluster.namespace
         self.namespace = namespace
         self.rest_address = rest_api.url(config)
         self.condition_command = f"kubectl --namespace {namespace} get slurmclusters,nodesets,pods --output wide"
         self.watch_nodes_command = f"kubectl --namespace {namespace} get nodesets --watch"
-        if config.login.service.type is ServiceType.NODE_PORT:
-            self.login_address = logins.node_port.apply(lambda port: login.address(config, None, port))
-        else:
-            # The load balancer gets its address some time after the Service, so it is read at the end.
-            service = kubernetes.core.v1.Service.get(
-                f"{names.LOGIN}-address",
-                custom.id.apply(lambda _: f"{namespace}/{names.LOGIN}"),
-                pulumi.ResourceOptions(parent=self),
-            )
-            self.login_address = service.status.apply(lambda status: login.address(config, status, None))
+        self.login_address = login.answers_at(namespace, logins, custom, self)
+        self.login_set_addresses = {each.nodes.name: login.answers_at(namespace, each, custom, self) for each in sets}
         self.register_outputs(
             {
                 "namespace": self.namespace,
                 "loginAddress": self.login_address,
+                **({"loginSetAddresses": self.login_set_addresses} if sets else {}),
                 "restAddress": self.rest_address,
                 "conditionCommand": self.condition_command,
                 "watchNodesCommand": self.watch_nodes_command,
@@ -260,6 +264,8 @@ def cluster_resource(config: Config) -> dict[str, Any]:
         "restDeployment": names.REST,
         "login": names.LOGIN,
     }
+    if config.login.sets:
+        spec["loginSets"] = [nodes.object_name for nodes in config.login.nodes_of_sets]
     if config.accounting.is_on:
         spec["accounting"] = names.ACCOUNTING
     if section := accounts.section(config.accounting):

@@ -77,6 +77,8 @@ class LoginKey(StrEnum):
     CPU_MILLIS = "cpuMillis"
     PASSWORDS = "passwords"
     LDAP = "directory"
+    ALLOW_USERS = "allowUsers"
+    ALLOW_GROUPS = "allowGroups"
 
 
 class LdapKey(StrEnum):

@@ -1,43 +1,23 @@
 """Configuration of the login nodes."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from enum import StrEnum
+from typing import Final
 
-from components.config.model import Model, setting
+from components.config.logins.limits import LoginLimits
+from components.config.logins.login_set import INHERITED, ONE_LIST, LoginNodes, LoginSet
+from components.config.logins.service import LoginService
+from components.config.model import Model, NotParsedError, setting
 from components.config.nodes.submounts import Submount, too_much_memory
 from components.config.pods.pod_options import POD_OPTIONS, PlacedPodOptions
 from components.config.pods.resources import PodResources, login_resources
 from components.config.rule import Violation, named_twice, rule
-from components.config.values.addresses import Cidr
-from components.config.values.object_names import LabelKey
-from components.config.values.quantities import Cpu, Duration, Memory, WholeNumber, memory_bytes, memory_mib
-from components.config.values.users import SshPublicKey, UserName
+from components.config.values.quantities import Duration, WholeNumber, memory_mib
+from components.config.values.users import GroupName, SshPublicKey, UserName
+from contract import names
 
-
-class ServiceType(StrEnum):
-    """Type of the SSH Service; the values are Kubernetes' own."""
-
-    LOAD_BALANCER = "LoadBalancer"
-    NODE_PORT = "NodePort"
-
-
-class LoginService(Model):
-    """The Service in front of the login nodes."""
-
-    type: ServiceType = setting("LoadBalancer or NodePort.", default=ServiceType.LOAD_BALANCER)
-    node_port: WholeNumber | None = setting(
-        "Fixed port on every Kubernetes node; left out: one is chosen.", default=None, ge=1, le=65535
-    )
-    load_balancer_source_ranges: list[Cidr] = setting(
-        "Addresses that may reach SSH; left out: all. Also enforced by the network policy.", factory=list
-    )
-    annotations: dict[LabelKey, str] = setting("Annotations that the cloud's load balancer reads.", factory=dict)
-
-    @rule
-    def _source_ranges(self) -> Iterator[Violation]:
-        if self.type is ServiceType.NODE_PORT and self.load_balancer_source_ranges:
-            want = "nothing: a NodePort Service hides the client's address, so every login would be refused"
-            yield Violation("loadBalancerSourceRanges", want=want)
+_WHOLE_NODE: Final = "the whole node would end before one user"
 
 
 class AdminLevel(StrEnum):
@@ -70,22 +50,6 @@ class User(Model):
         return AdminLevel.ADMINISTRATOR if self.admin else AdminLevel.OPERATOR if self.operator else None
 
 
-class LoginLimits(Model):
-    """Limits of one user on a login node, over all sessions. Jobs have Slurm's limits instead."""
-
-    memory_per_user: Memory | None = setting(
-        "Memory of one user. The kernel ends the largest process of a user who needs more. Default: half the node's.",
-        unit="Kubernetes quantity",
-        default=None,
-    )
-    cpu_per_user: Cpu | None = setting(
-        "CPU of one user. Default: no limit, and equal shares while several users need CPU.",
-        unit="Kubernetes CPU quantity",
-        default=None,
-    )
-    processes_per_user: WholeNumber = setting("Processes and threads of one user.", default=1024, ge=16, le=1_000_000)
-
-
 class Login(Model):
     """Login nodes: SSH into the jail."""
 
@@ -106,16 +70,27 @@ class Login(Model):
     passwords: bool = setting(
         "Whether passwords (set with passwd in the jail) open SSH, too; otherwise keys alone do.", default=False
     )
+    allow_users: list[UserName] | None = setting(
+        "Users who may log in; left out: all, or those of allowGroups.", default=None, min_length=1
+    )
+    allow_groups: list[GroupName] | None = setting(
+        "Unix groups whose users may log in; left out: all, or those of allowUsers.", default=None, min_length=1
+    )
+    sets: list[LoginSet] = setting("Further sets of login nodes. What one leaves out is as in login.", factory=list)
 
     @rule
     def _users(self) -> Iterator[Violation]:
         yield from named_twice(self.users, "users")
 
     @rule
+    def _one_list(self) -> Iterator[Violation]:
+        if self.allow_users and self.allow_groups:
+            yield Violation("allowGroups", want=ONE_LIST)
+
+    @rule
     def _memory_per_user(self) -> Iterator[Violation]:
-        limit = self.limits.memory_per_user
-        if limit is not None and memory_bytes(limit) > memory_bytes(self.resources.memory):
-            want = f"at most login.resources.memory ({self.resources.memory}): the whole node would end before one user"
+        if self.limits.is_more_than(self.resources):
+            want = f"at most login.resources.memory ({self.resources.memory}): {_WHOLE_NODE}"
             yield Violation("limits", "memoryPerUser", want=want)
 
     @rule
@@ -123,8 +98,89 @@ class Login(Model):
         memory = self.resources.memory
         yield from too_much_memory(self.submounts, memory_mib(memory), f"login.resources.memory ({memory})")
 
+    @rule
+    def _names_of_sets(self) -> Iterator[Violation]:
+        yield from named_twice(self.sets, "sets")
+
+    @rule
+    def _memory_of_sets(self) -> Iterator[Violation]:
+        for index, login_set in enumerate(self.sets):
+            with suppress(NotParsedError):
+                resources, limits = login_set.resources or self.resources, login_set.limits or self.limits
+                if login_set.limits and limits.is_more_than(resources):
+                    want = f"at most the memory of its login nodes ({resources.memory}): {_WHOLE_NODE}"
+                    yield Violation("sets", index, "limits", "memoryPerUser", want=want)
+                elif login_set.resources and limits.is_more_than(resources):
+                    want = (
+                        f"at least memoryPerUser of login.limits ({limits.memory_per_user}), or limits of the set's own"
+                    )
+                    yield Violation("sets", index, "resources", "memory", want=want)
+
+    @rule
+    def _submounts_of_sets(self) -> Iterator[Violation]:
+        for index, login_set in enumerate(self.sets):
+            with suppress(NotParsedError):
+                memory = (login_set.resources or self.resources).memory
+                submounts = self.submounts if login_set.submounts is None else login_set.submounts
+                room = f"the memory of its login nodes ({memory})"
+                for violation in too_much_memory(submounts, memory_mib(memory), room):
+                    yield violation.inside("sets", index)
+
+    @rule
+    def _node_ports(self) -> Iterator[Violation]:
+        first = {self.service.node_port: "login.service.nodePort"}
+        for index, login_set in enumerate(self.sets):
+            with suppress(NotParsedError):
+                port = login_set.service.node_port if login_set.service else None
+                if port is not None and port in first:
+                    yield Violation(
+                        "sets", index, "service", "nodePort", want=f"another port: {first[port]} is this one"
+                    )
+                first.setdefault(port, f"login.sets[{index}].service.nodePort")
+
+    @rule
+    def _ranges_of_sets(self) -> Iterator[Violation]:
+        """A service of a set's own has none of login's keys. Nobody opens SSH to everybody by leaving a key out."""
+        if not self.service.load_balancer_source_ranges:
+            return
+        for index, login_set in enumerate(self.sets):
+            with suppress(NotParsedError):
+                service = login_set.service
+                if service is not None and "load_balancer_source_ranges" not in service.model_fields_set:
+                    want = (
+                        "a list, [] for all addresses: a service of a set's own has none of login.service, which lets "
+                        f"in {', '.join(self.service.load_balancer_source_ranges)} alone"
+                    )
+                    yield Violation("sets", index, "service", "loadBalancerSourceRanges", want=want)
+
     @property
-    def user_memory_mib(self) -> int:
-        """Memory of one user on a login node."""
-        limit = self.limits.memory_per_user
-        return memory_mib(limit) if limit is not None else memory_mib(self.resources.memory) // 2
+    def nodes(self) -> LoginNodes:
+        """The login nodes of the section itself."""
+        return LoginNodes(name="", **{field: getattr(self, field) for field in INHERITED})
+
+    def nodes_of(self, login_set: LoginSet) -> LoginNodes:
+        """The login nodes of a set, with what it has from this section."""
+        own = {field: value for field in INHERITED if (value := getattr(login_set, field)) is not None}
+        if not own.keys().isdisjoint({"allow_users", "allow_groups"}):
+            # Both lists together say who may log in.
+            own = {"allow_users": None, "allow_groups": None, **own}
+        has = {field: own[field] if field in own else getattr(self, field) for field in INHERITED}
+        if "service" not in own:
+            # A port of the Kubernetes nodes is one Service's.
+            has["service"] = self.service.model_copy(update={"node_port": None})
+        return LoginNodes(
+            name=login_set.name,
+            own_host_keys=login_set.own_host_keys,
+            existing_ssh_secret=login_set.existing_ssh_secret,
+            **has,
+        )
+
+    @property
+    def nodes_of_sets(self) -> list[LoginNodes]:
+        """The login nodes of each further set."""
+        return [self.nodes_of(login_set) for login_set in self.sets]
+
+    @property
+    def components(self) -> list[str]:
+        """Components of all login nodes."""
+        return ["login", names.LOGIN_SET] if self.sets else ["login"]

@@ -23,6 +23,7 @@ def manifests(config: Config) -> list[Manifest]:
             _generates_password(config) or _configured_password(config) is not None,
             (names.DATABASE_PASSWORD,),
         ),
+        *((nodes.host_keys, nodes.own_host_keys, names.SSH_HOST_KEY_FILES) for nodes in config.login.nodes_of_sets),
     ]
     return [
         Manifest(declared(config, "v1", "Secret", name, "credentials", {"type": "Opaque"}), payload=files)
@@ -62,7 +63,7 @@ class GeneratedKeys(Component):
 
     Args:
         name: Name of the resource in the stack.
-        config: The configuration: `credentials`.
+        config: The configuration: `credentials`, and the login sets with host keys of their own.
         opts: Options of the resource.
         adopted: Secret → keys of a live cluster, which become the stack's own.
     """
@@ -94,12 +95,26 @@ class GeneratedKeys(Component):
             for purpose in wanted
         }
         self.generated: Payloads = {
-            secret: made[purpose].data for purpose, secret in by_purpose.items() if purpose in made
+            **{secret: made[purpose].data for purpose, secret in by_purpose.items() if purpose in made},
+            **self._host_keys_of_sets(config, adopted or {}),
         }
         self.payloads: Payloads = {**self.generated, **_configured_payloads(config)}
         self.revision = made[keys.REVISION]
         self.revision_key: pulumi.Output[str] = self.revision.data.apply(lambda data: data["key"])
         self.register_outputs({})
+
+    def _host_keys_of_sets(self, config: Config, adopted: Mapping[str, Mapping[str, str]]) -> Payloads:
+        """Return the SSH host keys of login sets that have keys of their own."""
+        return {
+            nodes.host_keys: keys.Keys(
+                f"login-{nodes.name}-ssh-keys",
+                keys.SSH,
+                pulumi.ResourceOptions(parent=self),
+                adopted.get(nodes.host_keys),
+            ).data
+            for nodes in config.login.nodes_of_sets
+            if nodes.own_host_keys
+        }
 
 
 class Credentials(Component):

@@ -12,11 +12,12 @@ from typing import Any, Final
 
 from components.addons import monitoring
 from components.config import Config
+from components.config.logins.login_set import LoginNodes
 from components.kubernetes.component import Part
 from components.kubernetes.manifest import Manifest, declared, selector
 from contract import names
 
-_WITH_USERS: Final = ("worker", "login")
+_WITH_USERS: Final = ("worker", "login", names.LOGIN_SET)
 
 METADATA: Final = {
     # Link-local (AWS, Azure, GCP, Oracle and others); Alibaba; Azure's WireServer.
@@ -37,6 +38,9 @@ def _port(first: int, last: int | None = None) -> dict[str, Any]:
     return {"protocol": "TCP", "port": first} | ({"endPort": last} if last else {})
 
 
+_SRUN: Final = _port(names.SRUN_PORT_FIRST, names.SRUN_PORT_LAST)
+
+
 def _blocks(ranges: Sequence[str]) -> list[dict[str, Any]]:
     return [{"ipBlock": {"cidr": cidr}} for cidr in ranges]
 
@@ -55,9 +59,9 @@ def _all_but_the_nodes() -> list[dict[str, Any]]:
     ]
 
 
-def _policy(config: Config, name: str, component: str, rules: list[dict[str, Any]]) -> Manifest:
+def _policy(config: Config, name: str, component: str, rules: list[dict[str, Any]], **labels: str) -> Manifest:
     spec: dict[str, Any] = {
-        "podSelector": {"matchLabels": selector(config, component)},
+        "podSelector": {"matchLabels": selector(config, component, **labels)},
         "policyTypes": ["Ingress"],
         "ingress": rules,
     }
@@ -69,36 +73,41 @@ def _policy(config: Config, name: str, component: str, rules: list[dict[str, Any
     return Manifest(declared(config, "networking.k8s.io/v1", "NetworkPolicy", name, "network", {"spec": spec}))
 
 
+def _login_rules(config: Config, nodes: LoginNodes) -> list[dict[str, Any]]:
+    """Return the ingress rules of the login nodes of one set: SSH from its own addresses."""
+    everywhere = [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/0"}}]
+    ssh = _blocks(nodes.service.load_balancer_source_ranges) or everywhere
+    return [
+        {"from": ssh, "ports": [_port(names.SSH_PORT)]},
+        {"from": _from(config, "worker", "controller", *config.login.components), "ports": [_SRUN]},
+    ]
+
+
 def _rules(config: Config) -> dict[str, list[dict[str, Any]]]:
     """Return the ingress rules of each component."""
-    srun = _port(names.SRUN_PORT_FIRST, names.SRUN_PORT_LAST)
-    everywhere = [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/0"}}]
-    ssh = _blocks(config.login.service.load_balancer_source_ranges) or everywhere
+    logins = config.login.components
     scrapers = monitoring.scrapers(config)
     writers = ["accounting"] if config.accounting.is_on else []
     return {
         "controller": [
             # slurmdbd reports changes of its database to slurmctld.
             {
-                "from": [*_from(config, "worker", "login", "rest", *writers), *scrapers],
+                "from": [*_from(config, "worker", *logins, "rest", *writers), *scrapers],
                 "ports": [_port(names.SLURMCTLD_PORT)],
             },
         ],
         "worker": [
             {
-                "from": _from(config, "controller", "worker", "login"),
+                "from": _from(config, "controller", "worker", *logins),
                 "ports": [_port(names.SLURMD_PORT)],
             },
             # srun in a login session or in a job opens ports on its own side; nodes connect back to them.
             # slurmctld tells a waiting srun or salloc there that its job starts.
-            {"from": _from(config, "login", "controller"), "ports": [srun]},
+            {"from": _from(config, *logins, "controller"), "ports": [_SRUN]},
             # MPI and NCCL choose ports freely.
             {"from": _from(config, "worker")},
         ],
-        "login": [
-            {"from": ssh, "ports": [_port(names.SSH_PORT)]},
-            {"from": _from(config, "worker", "controller", "login"), "ports": [srun]},
-        ],
+        "login": _login_rules(config, config.login.nodes),
         "rest": [
             {
                 "from": [*_from(config, "operator"), *_blocks(config.network_policies.rest_client_cidrs)],
@@ -118,7 +127,7 @@ def _accounting_rules(config: Config) -> dict[str, list[dict[str, Any]]]:
     rules: dict[str, list[dict[str, Any]]] = {}
     if config.accounting.is_on:
         # slurmctld writes; sacct and alike read, in logins and in jobs; slurmrestd reads for its clients.
-        readers = _from(config, "controller", "login", "worker", "rest")
+        readers = _from(config, "controller", *config.login.components, "worker", "rest")
         rules["accounting"] = [{"from": readers, "ports": [_port(names.SLURMDBD_PORT)]}]
     if config.accounting.has_own_database:
         rules["database"] = [{"from": _from(config, "accounting"), "ports": [_port(names.DATABASE_PORT)]}]
@@ -126,17 +135,26 @@ def _accounting_rules(config: Config) -> dict[str, list[dict[str, Any]]]:
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """Return one policy for each component. It denies every connection that it does not name."""
+    """Return one policy for each component, and for each further set of login nodes.
+
+    It denies every connection that it does not name.
+    """
     if not config.network_policies.enabled:
         return []
     return [
-        _policy(config, f"{names.RESERVED_PREFIX}{component}", component, rules)
-        for component, rules in _rules(config).items()
+        *(
+            _policy(config, f"{names.RESERVED_PREFIX}{component}", component, rules)
+            for component, rules in _rules(config).items()
+        ),
+        *(
+            _policy(config, nodes.object_name, nodes.component, _login_rules(config, nodes), **nodes.labels)
+            for nodes in config.login.nodes_of_sets
+        ),
     ]
 
 
 class NetworkPolicies(Part, manifests=manifests, outputs=lambda config: {"enabled": config.network_policies.enabled}):
     """The network policies of the cluster's pods.
 
-    It reads `networkPolicies`, `login.service`, `monitoring` and `cluster`.
+    It reads `networkPolicies`, `login`, `monitoring` and `cluster`.
     """

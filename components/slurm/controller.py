@@ -91,6 +91,7 @@ def _stateful_set(config: Config) -> Manifest:
         site_scripts.volume("scripts", names.CONTROLLER_SCRIPTS),
         *scratch_volumes(),
     ]
+    logins = [names.LOGINS, *([names.LOGIN_SETS] if config.login.sets else [])]
     pod = slurm_pod_spec(
         config,
         [container],
@@ -98,7 +99,7 @@ def _stateful_set(config: Config) -> Manifest:
         securityContext=pod_security.CONTROLLER_POD,
         terminationGracePeriodSeconds=_GRACE_SECONDS,
         # slurmctld speaks to nodes, and to srun on login nodes, by their short names.
-        dnsConfig=short_names(config, names.WORKERS, names.LOGINS),
+        dnsConfig=short_names(config, names.WORKERS, *logins),
     )
     template = with_options(config, pod_template(config, "controller", pod), config.controller.pod)
     return stateful_set(config, names.CONTROLLER, "controller", template, service=names.CONTROLLER)

@@ -306,7 +306,7 @@ class SmallCluster:
         jail = json.dumps({**self._jail, "revision": revision})
         self._start(name, "worker", first=first, SLURM_NODE=json.dumps(node), SLURM_JAIL=jail)
 
-    def start_login(self, first: str = "", **more: bool | int) -> None:
+    def start_login(self, first: str = "", **more: bool | int | list[str]) -> None:
         """Starts a login node, with further fields of SLURM_LOGIN, and waits until its sshd answers.
 
         Args:

@@ -68,6 +68,7 @@ CLUSTER: dict[str, Any] = {"revision": "r1"}
         ("SlurmCluster", "test", CLUSTER | {"rest": {"url": "slurm-rest:6820"}}, "spec.rest.url"),
         ("SlurmCluster", "test", CLUSTER | {"rest": {"url": "http://x/y"}}, "spec.rest.url"),
         ("SlurmCluster", "test", CLUSTER | {"login": "No Name"}, "spec.login"),
+        ("SlurmCluster", "test", CLUSTER | {"loginSets": "slurm-login-data"}, "spec.loginSets"),
         ("SlurmCluster", "test", CLUSTER | {"wantedConfig": "slurm-config"}, "must be two ConfigMaps"),
     ],
 )

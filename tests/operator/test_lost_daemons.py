@@ -32,6 +32,7 @@ def told(*pods: Pod, k8s_nodes: dict[str, K8sNode] | None, blind: bool = False) 
         ("accounting", "slurmdbd", "Kubernetes starts no other pod until it knows that this one is off"),
         ("database", "MariaDB", "Kubernetes starts no other pod until it knows that this one is off"),
         ("login", "a login node", "Kubernetes starts no other pod until it knows that this one is off"),
+        ("login-set", "a login node", "Kubernetes starts no other pod until it knows that this one is off"),
         ("rest", "slurmrestd", "Kubernetes starts another pod after 5 minutes"),
         ("operator", "the operator", "Kubernetes starts another pod after 5 minutes"),
     ],

@@ -299,6 +299,25 @@ def test_the_sentence_that_people_see_first_tells_the_cause() -> None:
     assert "(slurm-login-0: Unschedulable: no node has 2 CPUs)" in report.headline(found.values())
 
 
+def test_a_further_set_of_login_nodes_counts_as_login_nodes_do_with_its_own_pods_words() -> None:
+    sets = dataclasses.replace(CLUSTER, login_sets=("slurm-login-data",))
+    seen = world(cluster=sets)
+    found, _ = judge(seen, BOTH)
+    words = "there is no StatefulSet slurm-login-data"
+    assert (found["Available"].status, found["Available"].reason, found["Available"].message) == (
+        *("False", "LoginNotReady"),
+        words,
+    )
+    rows = {"slurm-login-data-0": "login-set", "slurm-login-0": "login"}
+    stuck = {name: Pod(name, part, ready=False, running=False, trouble=f"of {name}") for name, part in rows.items()}
+    workloads = dict(seen.workloads) | {"slurm-login-data": workload("slurm-login-data", 1, 0)}
+    found, _ = judge(dataclasses.replace(seen, pods=dict(seen.pods) | stuck, workloads=workloads), BOTH)
+    told = "StatefulSet slurm-login-data: 0 of 1 ready in the current generation"
+    assert found["Available"].message == f"{told} (slurm-login-data-0: of slurm-login-data-0)"
+    all_there = dataclasses.replace(seen, workloads=dict(seen.workloads) | {"slurm-login-data": workload("x")})
+    assert judge(all_there, BOTH)[0]["Available"].status == "True"
+
+
 def test_only_the_last_attempt_to_populate_speaks() -> None:
     first = Pod("slurm-jail-a", "jail", ready=False, running=False, created=NOW, trouble="the volume is full")
     second = dataclasses.replace(first, name="slurm-jail-b", created=NOW + datetime.timedelta(hours=1), trouble="")

@@ -46,9 +46,9 @@ def created(previewed: dict[str, Any]) -> dict[str, str]:
 
 
 def test_the_example_is_previewed_from_end_to_end_without_a_cluster(previewed: dict[str, Any]) -> None:
-    # The address of the load balancer is read once the cluster is there.
+    # The addresses of the load balancers are read once the cluster is there.
     reads = [step["urn"].rpartition("::")[2] for step in previewed["steps"] if step["op"] != "create"]
-    assert reads == ["slurm-login-address"]
+    assert sorted(reads) == ["slurm-login-address", "slurm-login-transfer-address"]
     types = created(previewed)
     assert types["research"] == "pulumi-slurm:index:SlurmCluster"
     assert types["cluster"] == "kubernetes:pulumi-slurm.dev/v1alpha1:SlurmCluster"

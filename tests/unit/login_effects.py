@@ -78,6 +78,8 @@ EFFECTS: Final[list[Effect]] = [
     ("login.limits.cpuPerUser", "1500m", login("cpuMillis"), 1500),
     ("login.limits.processesPerUser", 99, login("processes"), 99),
     ("login.passwords", True, login("passwords"), True),
+    ("login.allowUsers", ["alice", "bob"], login("allowUsers"), ["alice", "bob"]),
+    ("login.allowGroups", ["lab"], login("allowGroups"), ["lab"]),
     ("directory.uri", "ldap://a.example:10389", followed("uri"), "ldap://a.example:10389"),
     ("directory.base", "dc=other", followed("base"), "dc=other"),
     ("directory.bindDn", "cn=reader,dc=example", followed("bind"), "cn=reader,dc=example"),

@@ -97,6 +97,7 @@ MOUNTS: Final = [
 PARTS: Final[dict[str, tuple[str, str, type[PodOptions]]]] = {
     "nodeSets.0.pod": ("StatefulSet", "cpu", NodePodOptions),
     "login.pod": ("StatefulSet", "slurm-login", PlacedPodOptions),
+    "login.sets.0.pod": ("StatefulSet", "slurm-login-data", PlacedPodOptions),
     "controller.pod": ("StatefulSet", "slurm-controller", PlacedPodOptions),
     "accounting.pod": ("StatefulSet", "slurm-accounting", PlacedPodOptions),
     "rest.pod": ("Deployment", "slurm-rest", PlacedPodOptions),

@@ -58,6 +58,7 @@ EVERYTHING: dict[str, Any] = {
     "gpuOperator": {"mode": "install", "nodeFeatureDiscovery": False},
     "certificates": {"mode": "install"},
     "directory": DIRECTORY,
+    "login": {"sets": [{"name": "data", "ownHostKeys": True}]},
 }
 """A configuration with every component in it; other makers' operators are installed."""
 
@@ -175,6 +176,8 @@ def run_program(raw: Mapping[str, Any], *, preview: bool = False) -> tuple[Engin
         cluster = SlurmCluster(config.cluster.name, config, options)
         outputs.update(namespace=cluster.namespace, rest=cluster.rest_address, condition=cluster.condition_command)
         outputs.update(watch=cluster.watch_nodes_command)
+        if sets := cluster.login_set_addresses:
+            pulumi.Output.all(**sets).apply(lambda addresses: outputs.update(sets=addresses))
         return cluster.login_address.apply(lambda address: outputs.update(login=address))
 
     program()

@@ -90,6 +90,7 @@ def _of(name: str, base: Mapping[str, Any], at: str) -> list[tuple[str, Mapping[
 EFFECTS: Final = [
     *_of("cpu", HOST_PATHS, "nodeSets.0.submounts"),
     *_of("slurm-login", HOST_PATHS, "login.submounts"),
+    *_of("slurm-login-data", changed("login.sets", [{"name": "data"}], HOST_PATHS), "login.sets.0.submounts"),
 ]
 PATHS: Final = {*(path for path, *_ in EFFECTS), "jail.allowedHostPaths"}
 """Fields whose effects are here, or that others are nothing without."""

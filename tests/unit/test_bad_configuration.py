@@ -822,6 +822,42 @@ BAD: list[tuple[str, Any, str]] = [
     ("login.limits", {"cpuPerUser": "many"}, "want a Kubernetes CPU quantity"),
     ("login.limits", {"processesPerUser": 3}, "pulumi-slurm:login.limits.processesPerUser: got 3; want 16 or more"),
     ("login.passwords", "maybe", "want true or false"),
+    ("login.allowUsers", [], "pulumi-slurm:login.allowUsers: got []; want at least 1 of them"),
+    ("login.allowUsers", ["al*"], "pulumi-slurm:login.allowUsers[0]: got 'al*'; want a login name of an ordinary user"),
+    ("login.allowUsers", ["root"], "pulumi-slurm:login.allowUsers[0]: got 'root'; want a login name"),
+    ("login.allowGroups", ["a b"], "pulumi-slurm:login.allowGroups[0]: got 'a b'; want the name of a Unix group"),
+    (
+        "login",
+        {"allowUsers": ["a"], "allowGroups": ["b"]},
+        'allowGroups: got ["b"]; want nothing beside allowUsers: sshd',
+    ),
+    *(
+        ("login.sets", [{"name": "data", **keys}], f"pulumi-slurm:login.sets[0].{expected}")
+        for keys, expected in (
+            ({"name": "Data"}, "name: got 'Data'; want a DNS label"),
+            ({"replicas": 101}, "replicas: got 101; want 100 or less"),
+            ({"users": []}, "users: got []; want no such key"),
+            ({"sets": []}, "sets: got []; want no such key"),
+            ({"allowGroups": []}, "allowGroups: got []; want at least 1 of them"),
+            ({"allowGroups": ["root"]}, "allowGroups[0]: got 'root'; want the name of a Unix group"),
+            ({"existingSshSecret": "A"}, "existingSshSecret: got 'A'; want the name of a Kubernetes object"),
+            ({"pod": {"hostNetwork": True}}, "pod.hostNetwork: got true; want nothing: the jail depends"),
+            ({"limits": {"memoryPerUser": "64Gi"}}, "limits.memoryPerUser: got '64Gi'; want at most the memory of its"),
+            (
+                {"service": {"type": "NodePort", "loadBalancerSourceRanges": ["192.0.2.0/24"]}},
+                'service.loadBalancerSourceRanges: got ["192.0.2.0/24"]; want nothing: a NodePort Service hides',
+            ),
+            (
+                {"submounts": [{"path": "/mnt/memory", "memory": "8Gi"}]},
+                'submounts: got ["[0].memory: 8192Mi"]; want memory sizes that are together less than 4096Mi',
+            ),
+        )
+    ),
+    (
+        "login.sets",
+        [{"name": name, "service": {"type": "NodePort", "nodePort": 30122}} for name in ("a", "b")],
+        "login.sets[1].service.nodePort: got 30122; want another port: login.sets[0].service.nodePort is this one",
+    ),
     ("directory", {"base": "dc=example"}, "directory.uri: got nothing; want the directory's address"),
     ("directory", {"uri": "ldaps://ldap.example"}, "pulumi-slurm:directory.base: got nothing; want the entry below"),
     ("directory", {**DIRECTORY, "uri": "http://a.example"}, "want ldaps://HOST or ldap://HOST"),

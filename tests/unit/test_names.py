@@ -121,7 +121,7 @@ def test_the_crds_are_those_of_the_resources_that_the_program_makes() -> None:
     check = {"name": "bandwidth", "partition": "main", "builtin": "memory-bandwidth", "least": 1}
     hanging = [{"name": "main", "nodeSets": ["cpu"], "hangs": {"after": "2h"}}]
     more = changed("partitions", hanging, changed("health.longChecks", [check], changed("accounting", accounts)))
-    named = parse(changed("login.users", people, more))
+    named = parse(changed("login", {"users": people, "sets": [{"name": "data"}]}, more))
     cluster = {**slurm_cluster.cluster_resource(named)["spec"], "revision": "x"}
     (declared,), (hangs,) = cluster["longChecks"], cluster["hangs"]
     assert hangs.keys() == properties["SlurmCluster"]["properties"]["hangs"]["items"]["properties"].keys()

@@ -14,7 +14,7 @@ from tests.unit import pod_effects
 from tests.unit.pod_effects import AFFINITY, FULL, MOUNTS, PARTS, PLACED, SIDECAR, TOLERATION, VOLUMES, template
 from tests.unit.samples import EVERYTHING, changed
 
-BASE = changed("jail.allowedHostPaths", ["/mnt/raid"])
+BASE = changed("login.sets", [{"name": "data"}], changed("jail.allowedHostPaths", ["/mnt/raid"]))
 
 
 def options(at: str) -> dict[str, Any]:

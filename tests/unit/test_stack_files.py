@@ -12,7 +12,7 @@ from components import slurm_cluster
 from components.config import Config, ConfigurationError, parse
 from components.config.accounting import AccountingMode
 from components.config.addons.network_operator import LinkType
-from components.config.login import ServiceType
+from components.config.logins.service import ServiceType
 from components.config.values.quantities import cpu_millis
 from tests.unit.golden_files import stack
 from tests.unit.samples import SSH_KEY

@@ -4,28 +4,23 @@ Rules of ON_CONFIG read the whole configuration. Rules of ON_NODE_SET are also c
 one section stand in its model.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
 from components.config.accounting import AccountingMode
 from components.config.addons.mode import AddonMode
 from components.config.addons.network_operator import NEEDS_OPERATOR
-from components.config.checking import topology_rules
+from components.config.checking import topology_rules, volume_rules
 from components.config.checking.gres_rules import gres_of_all_sets, mig_strategy
 from components.config.model import NotParsedError
 from components.config.nodes.health import HEALTH_SECONDS
 from components.config.nodes.node_sets import NodeSet
-from components.config.nodes.submounts import Submount
-from components.config.pods.pod_options import PodOptions
 from components.config.program import Config, OperatorMode
 from components.config.rule import Violation, named_twice
-from components.config.values.files import is_within, meets
 from components.config.values.quantities import duration_seconds, slurm_seconds
 from contract import names
 from contract.site_scripts import Kind
-
-_OWN_CLAIMS: Final = (names.JAIL, names.CONTROLLER_STATE, names.DATABASE)
 
 
 def _node_sets(config: Config) -> Iterator[Violation]:
@@ -167,43 +162,6 @@ def _locked_memory(config: Config) -> Iterator[Violation]:
             yield Violation("slurm", "options", key, want=want)
 
 
-def _login_submounts(config: Config) -> Iterator[Violation]:
-    for violation in _submounts(config, config.login.submounts):
-        yield violation.inside("login", "submounts")
-
-
-def _pods(config: Config) -> Iterator[Violation]:
-    for section in ("controller", "rest", "login", "accounting"):
-        with suppress(NotParsedError):
-            for violation in _pod_volumes(config, getattr(config, section).pod):
-                yield violation.inside(section, "pod")
-
-
-def _node_pods(config: Config, node_set: NodeSet) -> Iterator[Violation]:
-    for violation in _pod_volumes(config, node_set.pod):
-        yield violation.inside("pod")
-
-
-def _pod_volumes(config: Config, pod: PodOptions) -> Iterator[Violation]:
-    """Volumes of the site that would show what is the cluster's own."""
-    allowed, given = config.jail.allowed_host_paths, config.credentials
-    secrets = {given.existing_secret, given.existing_ssh_secret, given.existing_database_secret}
-    own = {"secret": secrets, "claim": {config.jail.storage.existing_claim}, "configMap": set[str | None]()}
-    for index, volume in enumerate(pod.volumes):
-        for key, name in (("secret", volume.secret), ("claim", volume.claim), ("configMap", volume.config_map)):
-            if name is not None and (name.startswith(names.RESERVED_PREFIX) or name in own[key]):
-                want = f"one of yours: what is named {names.RESERVED_PREFIX}… or holds keys is the cluster's own"
-                yield Violation("volumes", index, key, want=want)
-        path = volume.host_path
-        if path is not None and not any(is_within(path, folder) for folder in allowed):
-            want = f"a path at or below one of jail.allowedHostPaths; there are: {', '.join(allowed) or 'none'}"
-            yield Violation("volumes", index, "hostPath", want=want)
-        jail = config.jail.storage.host_path
-        if path is not None and jail is not None and meets(path, [jail]):
-            want = f"a path outside of {jail}, which is the jail's volume"
-            yield Violation("volumes", index, "hostPath", want=want)
-
-
 def _replacements(config: Config, node_set: NodeSet) -> Iterator[Violation]:
     if node_set.reactions.replace and not config.operator.watch_nodes:
         want = "false beside operator.watchNodes: false, or nodes that the operator may see"
@@ -264,42 +222,12 @@ def _secondary_networks(config: Config, node_set: NodeSet) -> Iterator[Violation
             yield Violation("network", "secondary", position, want=want)
 
 
-def _node_submounts(config: Config, node_set: NodeSet) -> Iterator[Violation]:
-    for violation in _submounts(config, node_set.submounts):
-        yield violation.inside("submounts")
-
-
 def _health_scripts(config: Config) -> Iterator[Violation]:
     """The next check of a node begins only after the scripts of the one before."""
     longest = HEALTH_SECONDS + config.slurm.scripts.seconds(Kind.HEALTH_CHECK)
     if longest > HEALTH_SECONDS and config.health.interval_seconds <= longest:
         want = f"more than {longest}s, which a check may take with the scripts of slurm.scripts.healthCheck"
         yield Violation("health", "interval", want=want)
-
-
-def _submounts(config: Config, submounts: Sequence[Submount]) -> Iterator[Violation]:
-    """Conflicts of a pod's submounts with each other and with the jail."""
-    earlier: dict[str, int] = {}
-    allowed = config.jail.allowed_host_paths
-    claims = (*_OWN_CLAIMS, config.jail.storage.existing_claim)
-    for index, submount in enumerate(submounts):
-        path = getattr(submount, "path", None)
-        if path is not None:
-            if (met := meets(path, earlier)) is not None:
-                want = "each path once" if met == path else "paths that do not lie in one another"
-                yield Violation(index, "path", want=f"{want}: submounts[{earlier[met]}] is {met}")
-            elif (hidden := meets(path, config.jail.persistent)) is not None:
-                want = f"a path outside of {hidden}, which is persistent: people's files are there"
-                yield Violation(index, "path", want=want)
-            earlier.setdefault(path, index)
-        host_path = getattr(submount, "host_path", None)
-        if host_path is not None and not any(is_within(host_path, folder) for folder in allowed):
-            want = f"a path at or below one of jail.allowedHostPaths; there are: {', '.join(allowed) or 'none'}"
-            yield Violation(index, "hostPath", want=want)
-        claim = getattr(submount, "claim", None)
-        if claim is not None and getattr(claim, "name", None) in claims:
-            want = "a claim of yours: this one is the cluster's own, with what users must not read"
-            yield Violation(index, "claim", "name", want=want)
 
 
 ON_CONFIG: Final = (
@@ -319,8 +247,8 @@ ON_CONFIG: Final = (
     mig_strategy,
     _locked_memory,
     _health_scripts,
-    _login_submounts,
-    _pods,
+    volume_rules.login_submounts,
+    volume_rules.pods,
     topology_rules.one_source,
     topology_rules.used,
 )
@@ -330,7 +258,7 @@ ON_NODE_SET: Final = (
     _features,
     _rdma,
     _secondary_networks,
-    _node_submounts,
-    _node_pods,
+    volume_rules.node_submounts,
+    volume_rules.node_pods,
     topology_rules.places,
 )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from enum import Enum
-from typing import Any, get_origin
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -36,7 +36,7 @@ node set has them.
 
 
 def _is_list(annotation: Any) -> bool:
-    return get_origin(annotation) is list
+    return any(get_origin(part) is list for part in (annotation, *get_args(annotation)))
 
 
 def _value(default: Any) -> str:

@@ -38,6 +38,13 @@ UserName = Annotated[
         "a login name of an ordinary user: lower-case letters, digits, `_`, `-`, not a system user",
     ),
 ]
+GroupName = Annotated[
+    str,
+    matching(
+        r"(?!root$)[A-Za-z_][A-Za-z0-9_.-]{0,62}",
+        "the name of a Unix group of the jail: letters, digits, `_`, `.`, `-`, such as physics",
+    ),
+]
 SshPublicKey = Annotated[str, AfterValidator(_ssh_public_key)]
 LdapUri = Annotated[
     str,

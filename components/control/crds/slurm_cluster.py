@@ -55,6 +55,11 @@ def _spec() -> Schema:
             "controller": _object("StatefulSet of slurmctld.", names.CONTROLLER),
             "restDeployment": _object("Deployment of slurmrestd.", names.REST),
             "login": _object("StatefulSet of the login nodes.", names.LOGIN),
+            "loginSets": {
+                "description": "StatefulSets of further sets of login nodes.",
+                "type": "array",
+                "items": text(63),
+            },
             "accounting": definition.label("StatefulSet of slurmdbd; left out, nothing is recorded.", *_LABEL),
             "accounts": accounts.declared(),
             "administrators": {

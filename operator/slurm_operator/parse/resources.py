@@ -48,6 +48,7 @@ def parse_cluster(body: Mapping[str, Any]) -> Cluster:
         appointed=body.get("status", {}).get("administrators") or {},
         accounts=accounts.declared(spec),
         ledger=accounts.ledger(body.get("status", {})),
+        login_sets=tuple(spec.get("loginSets", ())),
         long_checks=tuple(_long_check(item) for item in spec.get("longChecks", ())),
         hangs=tuple(
             HangPolicy(item["partition"], item["afterSeconds"], item["requeues"]) for item in spec.get("hangs", ())

@@ -142,8 +142,8 @@ class Cluster:
     """The SlurmCluster resource.
 
     `closed` are partitions that the operator closed to empty them, from its status. `administrators` and `appointed`,
-    also from its status, are name → AdminLevel. `accounts` is None if it declares none; `ledger` is what its status
-    says of them.
+    also from its status, are name → AdminLevel. `login_sets` are StatefulSets of login nodes beside `login`. `accounts`
+    is None if it declares none; `ledger` is what its status says of them.
     """
 
     name: str
@@ -163,3 +163,4 @@ class Cluster:
     ledger: Ledger = dataclasses.field(default_factory=Ledger)
     long_checks: tuple[LongCheck, ...] = ()
     hangs: tuple[HangPolicy, ...] = ()
+    login_sets: tuple[str, ...] = ()

@@ -113,6 +113,8 @@ class Login:
         processes: threads count, too.
         passwords: whether a password opens SSH, as a key does.
         ldap: whether keys of an LDAP directory open SSH, too.
+        allow_users: those who may log in; empty: all.
+        allow_groups: Unix groups whose users may log in; empty: all.
     """
 
     memory_mib: int
@@ -120,6 +122,8 @@ class Login:
     cpu_millis: int | None = None
     passwords: bool = False
     ldap: bool = False
+    allow_users: tuple[str, ...] = ()
+    allow_groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +233,8 @@ def read_login(environment: Mapping[str, str] = os.environ) -> Login:
         cpu_millis=None if cpu is None else int(cpu),
         passwords=bool(value.get(LoginKey.PASSWORDS, False)),
         ldap=bool(value.get(LoginKey.LDAP, False)),
+        allow_users=tuple(map(str, value.get(LoginKey.ALLOW_USERS, ()))),
+        allow_groups=tuple(map(str, value.get(LoginKey.ALLOW_GROUPS, ()))),
     )
 
 

@@ -69,8 +69,7 @@ def main() -> int:
     environment = {"SLURM_SACK_KEY": str(key), "SLURM_CONF": str(paths.FETCHED / names.SLURM_CONF)}
     # Without --conf-server it listens on no port, so nobody can send it a configuration.
     sackd = Daemon("sackd", [*AS_SLURM, f"{paths.PREFIX}/sbin/sackd", "-D"], environment)
-    more = [*(WITH_PASSWORDS if login.passwords else ()), *(WITH_LDAP if login.ldap else ())]
-    sshd = Daemon("sshd", ["/usr/sbin/sshd", "-D", "-e", *more])
+    sshd = Daemon("sshd", ["/usr/sbin/sshd", "-D", "-e", *sshd_options(login)])
     roots = Daemon("roots-controller", [sys.executable, "-m", "slurm_node", "roots-controller"])
     daemons, tree_watch = [door.daemon(), roots], TreeWatch(mounts)
     renewal = ConfigRenewal(
@@ -101,6 +100,16 @@ def main() -> int:
         prestop.wait(node.grace_seconds, lambda: prestop.sessions_of(listener), sleep=pause)
 
     return run(daemons, look, take_leave)
+
+
+def sshd_options(login: settings.Login) -> list[str]:
+    """Returns sshd's options for who may log in, and how."""
+    allowed = {"AllowUsers": login.allow_users, "AllowGroups": login.allow_groups}
+    return [
+        *(WITH_PASSWORDS if login.passwords else ()),
+        *(WITH_LDAP if login.ldap else ()),
+        *(part for key, values in allowed.items() if values for part in ("-o", f"{key}={' '.join(values)}")),
+    ]
 
 
 def state_of(watch: JailWatch, not_listening: str | None) -> str:

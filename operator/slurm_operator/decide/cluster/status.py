@@ -14,7 +14,7 @@ leaves is Progressing and blocks nothing.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from contract.conditions import ConditionType, Reason
 from slurm_operator import drains
@@ -235,19 +235,22 @@ def cluster(kubernetes: Kubernetes, nodes: Nodes | Unknown, sets: Findings, coun
 
 def _judge_daemons(findings: Findings, kubernetes: Kubernetes, nodes: Nodes | Unknown) -> None:
     names = kubernetes.cluster
-    login = kubernetes.workloads.get(names.login)
-    rows = [(Reason.LOGIN_NOT_READY, f"StatefulSet {names.login}", "login", login)]
+    rows = [
+        (Reason.LOGIN_NOT_READY, f"StatefulSet {name}", _is_pod_of(name), kubernetes.workloads.get(name))
+        for name in (names.login, *names.login_sets)
+    ]
     if isinstance(nodes, Unknown):
         controller = kubernetes.workloads.get(names.controller)
-        rows.insert(0, (Reason.CONTROLLER_NOT_READY, f"StatefulSet {names.controller}", "controller", controller))
+        is_controller = _is_pod_of(names.controller)
+        rows.insert(0, (Reason.CONTROLLER_NOT_READY, f"StatefulSet {names.controller}", is_controller, controller))
         if Unread.REST not in kubernetes.unread:
-            rows.insert(1, (Reason.REST_NOT_READY, f"Deployment {names.rest}", "rest", kubernetes.rest))
-    for reason, title, component, workload in rows:
+            rows.insert(1, (Reason.REST_NOT_READY, f"Deployment {names.rest}", _is_rest_pod, kubernetes.rest))
+    for reason, title, is_its_pod, workload in rows:
         if workload is None:
             findings.append(Finding(reason, f"there is no {title}", Severity.BLOCKING))
         elif not workload.is_ready:
             ready = f"{workload.ready} of {workload.replicas} ready in the current generation"
-            why = daemons.first_trouble(pod for pod in kubernetes.pods.values() if pod.component == component)
+            why = daemons.first_trouble(filter(is_its_pod, kubernetes.pods.values()))
             findings.tell(reason, f"{title}: {ready}{why}", Severity.BLOCKING | Severity.PROGRESSING)
     if isinstance(nodes, Unknown):
         findings.append(Finding(Reason(nodes.reason), nodes.message, Severity.UNKNOWN))
@@ -256,6 +259,14 @@ def _judge_daemons(findings: Findings, kubernetes: Kubernetes, nodes: Nodes | Un
         ):
             # Daemons that are still starting are no fault.
             findings.append(Finding(Reason(nodes.reason), nodes.message))
+
+
+def _is_pod_of(stateful_set: str) -> Callable[[Pod], bool]:
+    return lambda pod: pod.name.rpartition("-")[0] == stateful_set
+
+
+def _is_rest_pod(pod: Pod) -> bool:
+    return pod.component == "rest"
 
 
 def _troubles(pods: Iterable[Pod]) -> list[tuple[Reason, str]]:

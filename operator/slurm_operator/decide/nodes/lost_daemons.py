@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from contract import names
 from contract.conditions import Reason
 from slurm_operator.decide.nodes.k8s_case import FENCED, fence_command
 from slurm_operator.decide.nodes.workers import K8S_NODE_PATIENCE
@@ -20,6 +21,7 @@ _DAEMONS = {
     "accounting": "slurmdbd",
     "database": "MariaDB",
     "login": "a login node",
+    names.LOGIN_SET: "a login node",
     "operator": "the operator",
 }
 """Components of a cluster → what runs in their pods."""

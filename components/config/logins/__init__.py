@@ -1,0 +1,1 @@
+"""Parts of the configuration of login nodes."""
