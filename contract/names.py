@@ -63,6 +63,12 @@ RESERVATION_PREFIX: Final = f"{PROJECT}-update-"
 """The beginning of a reservation's name for the updates of a node set, whose name follows."""
 LONG_CHECK_PREFIX: Final = f"{PROJECT}-check-"
 """The beginning of the name of a long check's job; the check's name follows."""
+RETRY_PREFIX: Final = f"{PROJECT}-retry-"
+"""The beginning of a reservation's name in which long checks try a drained node again; the node's name follows."""
+RETRY_USER: Final = "65534"
+"""The user of such a reservation: LONG_CHECK_USER_ID as text, since slurmctld looks up no name but root's."""
+RETRY_FLAGS: Final = ("MAINT", "FLEX")
+"""FLEX: a job in the reservation may have nodes outside of it, as partners of the node."""
 RESERVATION_FLAGS: Final = ("MAINT", "IGNORE_JOBS")
 
 # Keys inside the objects above.

@@ -17,7 +17,7 @@ judge() {
     [ "$percent" -ge 100 ] || exit $((10 + percent))
 }
 """
-"""Compares hundredths of GB/s with the threshold."""
+"""Compares hundredths of the threshold's unit with it."""
 _MEMORY_BANDWIDTH: Final = """
 # Each CPU writes zeros into a buffer that is larger than its caches.
 buffer_mib=32 times=1000
@@ -41,11 +41,20 @@ ended=$(hundredths) || exit 3
 [ "$ended" -gt "$began" ] || exit 3
 judge $((cpus * times * buffer_mib * 1048576 / 100000 / (ended - began)))
 """
-_ALL_REDUCE: Final = """
-# nccl-tests; the last lines have the mean of the bus bandwidth, in GB/s.
+_ALL_REDUCE_HERE: Final = """
 gpus=${SLURM_GPUS_ON_NODE:-$(nvidia-smi -L | wc -l)}
 [ "$gpus" -gt 0 ] || exit 3
 said=$(all_reduce_perf -b 1G -e 4G -f 2 -g "$gpus")
+"""
+_ALL_REDUCE_ACROSS: Final = """
+# One task on each node, with all GPUs of the node.
+command -v all_reduce_perf >/dev/null && command -v srun >/dev/null || exit 3
+gpus=${SLURM_GPUS_ON_NODE:-$(nvidia-smi -L | wc -l)}
+[ "$gpus" -gt 0 ] || exit 3
+said=$(srun --ntasks-per-node=1 all_reduce_perf -b 1G -e 4G -f 2 -g "$gpus")
+"""
+_ALL_REDUCED: Final = """
+# nccl-tests; the last lines have the mean of the bus bandwidth, in GB/s.
 case $? in
 0) ;;
 126 | 127) exit 3 ;;
@@ -56,6 +65,46 @@ reached=$(echo "$said" | sed -n 's/^# Avg bus bandwidth *: *\\([0-9]*\\)\\.\\([0
 whole=${reached% *} part=${reached#* }
 part=1$(echo "$part" | cut -c 1-2)
 judge $((whole * 100 + part - 100))
+"""
+_DISK: Final = """
+# Writes to the node's /tmp; the 48th field of fio's terse output is the bandwidth, in KiB/s.
+folder=$(mktemp -d /tmp/check.XXXXXX) || exit 3
+said=$(fio --name=check --directory="$folder" --rw=write --bs=1M --size=256M --fsync_on_close=1 --loops=4 --minimal)
+ended=$?
+rm -rf "$folder"
+case $ended in
+0) ;;
+126 | 127) exit 3 ;;
+*) exit 1 ;;
+esac
+reached=$(echo "$said" | sed -n 's/^3;.*/&/p' | tail -n 1 | cut -d ';' -f 48)
+[ "$reached" -gt 0 ] || exit 3
+judge $((reached * 1024 / 10000))
+"""
+_NETWORK: Final = """
+# The second node sends to this one for 20 s.
+command -v iperf3 >/dev/null && command -v srun >/dev/null || exit 3
+here=$(hostname -I | cut -d ' ' -f 1)
+[ -n "$here" ] || exit 3
+iperf3 --server --one-off >/dev/null &
+server=$!
+# The server may need a moment to listen.
+send='for try in 1 2 3 4 5; do iperf3 --client "$1" --time 20 --json && exit; sleep 1; done; exit 1'
+said=$(srun --nodes=1 --ntasks=1 --relative=1 sh -c "$send" send "$here")
+ended=$?
+kill "$server" 2>/dev/null
+[ "$ended" -eq 0 ] || exit 1
+reached=$(echo "$said" | tr -d '\\n' | sed -n 's/.*"sum_received"[^}]*"bits_per_second":[^0-9]*\\([0-9]*\\).*/\\1/p')
+[ -n "$reached" ] || exit 3
+judge $((reached / 80000))
+"""
+_MPI_PING_PONG: Final = """
+# OSU's micro benchmarks: the last line has the size of messages, and the bandwidth in MB/s.
+command -v osu_bw >/dev/null && command -v srun >/dev/null || exit 3
+said=$(srun --ntasks-per-node=1 osu_bw -m 4194304:4194304) || exit 1
+reached=$(echo "$said" | sed -n 's/^4194304 *\\([0-9]*\\)\\.\\([0-9][0-9]\\).*/\\1\\2/p')
+[ -n "$reached" ] || exit 3
+judge "$(echo "$reached" | sed 's/^0*\\(.\\)/\\1/')"
 """
 _DCGM_DIAG: Final = """
 # Without its host engine it can't look, and that says nothing about the GPUs.
@@ -68,10 +117,15 @@ def script(check: LongCheck) -> str:
     """Return the batch script of a check, for /bin/sh of the jail."""
     if check.script is not None:
         return f"#!/bin/sh\nexec {shlex.quote(check.script)}\n"
-    if check.builtin is Builtin.MEMORY_BANDWIDTH:
-        return f"#!/bin/sh\nLEAST={check.least}\n{_JUDGE}{_MEMORY_BANDWIDTH}"
-    if check.builtin is Builtin.ALL_REDUCE:
-        return f"#!/bin/sh\nLEAST={check.least}\n{_JUDGE}{_ALL_REDUCE}"
+    measures = {
+        Builtin.MEMORY_BANDWIDTH: _MEMORY_BANDWIDTH,
+        Builtin.DISK: _DISK,
+        Builtin.NETWORK: _NETWORK,
+        Builtin.MPI_PING_PONG: _MPI_PING_PONG,
+        Builtin.ALL_REDUCE: (_ALL_REDUCE_HERE if check.nodes == 1 else _ALL_REDUCE_ACROSS) + _ALL_REDUCED,
+    }
+    if check.builtin in measures:
+        return f"#!/bin/sh\nLEAST={check.least}\n{_JUDGE}{measures[check.builtin]}"
     return f"#!/bin/sh\n{_DCGM_DIAG.replace('LEVEL', str(check.builtin).rpartition('-')[2])}"
 
 
@@ -86,6 +140,8 @@ def declared_checks(config: Config) -> list[dict[str, Any]]:
             "everySeconds": duration_seconds(check.every),
             "timeLimitMinutes": check.minutes,
             "sharePercent": check.share_percent,
+            "nodes": check.nodes,
+            "passes": check.return_after_passes,
             "drains": check.reaction is Reaction.DRAIN,
             "script": script(check),
         }

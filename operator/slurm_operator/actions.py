@@ -7,7 +7,7 @@ import datetime
 import enum
 from collections.abc import Set
 
-from contract import reasons
+from contract import names, reasons
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,6 +55,15 @@ class Undrain:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class UndrainReserved:
+    """Lift a long check's drain, provided that it has that reason and our reservation keeps other jobs away."""
+
+    node: str
+    reason: str
+    reservation: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Comment:
     """Set the Slurm node's Comment, unless it is somebody else's; an empty text removes ours."""
 
@@ -96,12 +105,14 @@ class DeleteRecord:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reserve:
-    """Reserve nodes for the updates of their set, unless there is a reservation of that name."""
+    """Reserve nodes for a user, unless there is a reservation of that name; the default is for updates."""
 
     name: str
     nodes: tuple[str, ...]
     starts: datetime.datetime
     ends: datetime.datetime
+    user: str = names.RESERVATION_USER
+    flags: tuple[str, ...] = names.RESERVATION_FLAGS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -157,7 +168,7 @@ class DeletePod:
     forget: bool = False
 
 
-NodeAction = Drain | DrainDown | Undrain | Comment | UpdateNode | RequeueJobs | DeleteRecord
+NodeAction = Drain | DrainDown | Undrain | UndrainReserved | Comment | UpdateNode | RequeueJobs | DeleteRecord
 """Changes of Slurm's record of one node."""
 ReservationAction = Reserve | ChangeReservation | EndReservation
 Action = SetReplicas | SetOnDelete | NodeAction | ReservationAction | SetEvictable | DeletePod

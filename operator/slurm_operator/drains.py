@@ -25,7 +25,7 @@ class Owner(enum.Enum):
     NEW = reasons.NEW
     """The node's slurmd, as it registers."""
     LONG_CHECK = reasons.LONG_CHECK
-    """The operator, for a long check. Only a person lifts it, since the node's own checks can't see the fault."""
+    """The operator, for a long check. Passes of that check lift it, or a person: quick checks can't see the fault."""
     UNFIT = reasons.UNFIT
     """The node itself, which may also lift it at any moment."""
     SLURM = "refused"
@@ -92,7 +92,7 @@ def is_operators(node: SlurmNode) -> bool:
 
 
 def is_anothers(node: SlurmNode) -> bool:
-    """Return True if only a person may bring the node back: he drained it, set FAIL or DOWN, or a long check failed."""
+    """Return True if a person took the node out of service (drain, FAIL, DOWN), or a long check: others leave it so."""
     if is_drained(node):
         return owner(node) in (Owner.FOREIGN, Owner.LONG_CHECK)
     by_us = node.reason.startswith(reasons.PREFIX) and node.reason_user in _NODES_OWN

@@ -16,7 +16,7 @@ from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
 from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets import deletion, preconditions
-from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.decide.nodes import reservations, slurm_nodes
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Condition, Finding, shown
 from slurm_operator.state.slurm import SlurmJob, SlurmNode, Unknown
@@ -145,6 +145,12 @@ class Executor:
             case actions.Undrain():
                 await rest.undrain(name)
                 return f"undrained {name}: {_GIVEN_BACK.get(drains.owner(now), 'it stays as it is')}"
+            case actions.UndrainReserved(reservation=reservation):
+                if not preconditions.is_reserved(decided, await rest.reservations()):
+                    return ""
+                self._lease.check()
+                await rest.undrain(name)
+                return f"undrained {name} for the jobs of its long check alone (reservation {reservation})"
             case actions.DeleteRecord():
                 await rest.delete_node(name)
                 return f"deleted Slurm's record of {name}: its pod is gone"
@@ -169,7 +175,9 @@ class Executor:
         self._lease.check()
         match decided:
             case actions.Reserve(nodes=nodes, starts=starts, ends=ends):
-                await rest.reserve(name, nodes, starts, ends)
+                await rest.reserve(name, nodes, starts, ends, decided.user, decided.flags)
+                if reservations.is_for_retry(decided):
+                    return f"reserved {shown(nodes)} to try it again ({name})"
                 times = f"{starts:%Y-%m-%d %H:%M} to {ends:%Y-%m-%d %H:%M} UTC"
                 return f"reserved {shown(nodes)} for updates: {times} ({name})"
             case actions.ChangeReservation(nodes=nodes, ends=ends):

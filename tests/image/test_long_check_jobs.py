@@ -12,7 +12,7 @@ import jwt
 import pytest
 from slurm_operator.decide.cluster.checks import long_checks
 from slurm_operator.decide.cluster.checks.ledger import CheckJob, Verdict
-from slurm_operator.decide.cluster.checks.long_checks import Submission
+from slurm_operator.decide.cluster.checks.selection import Submission
 from slurm_operator.reconcile.long_checks import job
 from slurm_operator.state.resources import LongCheck
 from slurm_operator.state.slurm import SeenCheckJob
@@ -91,7 +91,7 @@ def verdict(cluster: SmallCluster, rest: Rest, script: str) -> tuple[Verdict, st
         (shown,) = rest.call("GET", f"/job/{number}")["jobs"]
         status = shown["exit_code"]["return_code"]
         mine = SeenCheckJob(
-            *(shown["name"], shown["user_id"], shown["required_nodes"], frozenset(shown["job_state"])),
+            *(shown["name"], shown["user_id"], frozenset({shown["required_nodes"]}), frozenset(shown["job_state"])),
             status=status["number"] if status["set"] else None,
         )
         return long_checks.judge(found, mine)

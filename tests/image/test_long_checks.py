@@ -11,7 +11,7 @@ from slurm_operator.clients.slurm import slurmrestd
 from slurm_operator.clients.slurm.slurm_error import SlurmError
 from slurm_operator.decide.cluster.checks import long_checks
 from slurm_operator.decide.cluster.checks.ledger import CheckJob, Verdict
-from slurm_operator.decide.cluster.checks.long_checks import Submission
+from slurm_operator.decide.cluster.checks.selection import Submission
 from slurm_operator.reconcile.long_checks import job
 from slurm_operator.state.resources import LongCheck
 from slurm_operator.state.slurm import SeenCheckJob
@@ -59,8 +59,8 @@ def test_slurm_takes_a_checks_job_on_hold_as_nobody_and_lets_no_user_be_nobody(i
         assert held
         assert released
         shown = there.command("scontrol show job --oneliner | head -1")
-    mine = (f"{names.LONG_CHECK_PREFIX}bandwidth", names.LONG_CHECK_USER_ID, "cpu-1")
-    assert (held.name, held.user_id, held.node) == mine
+    mine = (f"{names.LONG_CHECK_PREFIX}bandwidth", names.LONG_CHECK_USER_ID, frozenset({"cpu-1"}))
+    assert (held.name, held.user_id, held.nodes) == mine
     assert (held.held, released.held, unknown) == (True, False, None)
     assert "OverSubscribe=NO" in shown
     assert "Requeue=0" in shown

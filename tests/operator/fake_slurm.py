@@ -182,6 +182,7 @@ class FakeSlurm:
         """A client submits a job for a node that it names."""
         number = self.run_job("", asked["partition"], "PENDING", requeue=asked["requeue"])
         mine = {"name": asked["name"], "user_id": int(asked["user_id"]), "hold": asked["hold"]}
+        mine["reservation"] = asked.get("reservation", "")
         self.jobs[number] |= {**mine, "required_nodes": ",".join(asked["required_nodes"])}
         return number
 

@@ -182,11 +182,16 @@ class PlayedRest(SlurmRest):
         return self.cluster.reservations()
 
     async def reserve(
-        self, name: str, nodes: Sequence[str], starts: datetime.datetime, ends: datetime.datetime
+        self,
+        name: str,
+        nodes: Sequence[str],
+        starts: datetime.datetime,
+        ends: datetime.datetime,
+        user: str = names.RESERVATION_USER,
+        flags: Sequence[str] = names.RESERVATION_FLAGS,
     ) -> None:
         assert {*nodes} <= self.cluster.records.keys(), "Slurm knows no such node"
-        who = (names.RESERVATION_USER, "", frozenset(names.RESERVATION_FLAGS))
-        self.cluster.ours = Reservation(name, frozenset(nodes), starts, ends, *who)
+        self.cluster.ours = Reservation(name, frozenset(nodes), starts, ends, user, "", frozenset(flags))
 
     async def change_reservation(
         self, name: str, nodes: Sequence[str], ends: datetime.datetime, starts: datetime.datetime | None = None

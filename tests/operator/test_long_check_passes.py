@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
 from contract import names
+from tests.operator.fake_reservations import moment
 from tests.operator.world import World, until
 
 CHECK = {
@@ -53,3 +55,33 @@ def test_each_idle_node_is_checked_and_one_that_fails_is_drained(running_operato
 
     until(lambda: verdicts() == {"FAIL": 1, "PASS": 1}, "both count")
     assert "DRAIN" in world.slurm.nodes["cpu-0"]["state"]
+
+
+@pytest.mark.apiserver
+def test_a_drained_node_is_tried_again_in_a_reservation_and_returns_after_its_passes(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    with world.slurm.lock:
+        world.slurm.drain("cpu-0", "pulumi-slurm:health long bandwidth: job 7 TIMEOUT", names.SLURM_USER)
+        world.slurm.nodes["cpu-0"]["reason_changed_at"] = moment(int(time.time()) - 7200)
+    # One node at a time: cpu-1 is the only one that is not reserved.
+    world.patch("slurmclusters", "test", {"spec": {"longChecks": [{**CHECK, "passes": 2}]}})
+
+    def job() -> Any:
+        return next((each for each in released(world) if each["required_nodes"] == "cpu-0"), None)
+
+    for passes in (0, 1):
+        retried = until(job, "a job in the reservation may begin")
+        assert retried["reservation"] in world.slurm.reservations
+        (row,) = world.get("slurmclusters", "test")["status"]["longChecks"]
+        (retry,) = row["retries"]
+        assert retry.get("passes", 0) == passes
+        world.slurm.end_job(retried["job_id"])
+    until(lambda: not world.slurm.reservations, "its reservation is gone")
+    assert "DRAIN" not in world.slurm.nodes["cpu-0"]["state"]
+
+    def retries() -> Any:
+        (row,) = world.get("slurmclusters", "test")["status"]["longChecks"]
+        return row.get("retries")
+
+    until(lambda: not retries(), "it is tried no more")

@@ -18,8 +18,9 @@ from slurm_operator import drains
 from slurm_operator.actions import Drain
 from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
 from slurm_operator.decide.cluster.checks import ledger as check_ledger
-from slurm_operator.decide.cluster.checks import long_checks
-from slurm_operator.decide.cluster.checks.ledger import CheckJob, Counted, Latest, Ledger, Verdict
+from slurm_operator.decide.cluster.checks import long_checks, selection
+from slurm_operator.decide.cluster.checks.changes import Counted
+from slurm_operator.decide.cluster.checks.ledger import CheckJob, Latest, Ledger, Verdict
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Finding
 from slurm_operator.reconcile.long_checks import LongChecks, job
@@ -56,7 +57,7 @@ def state(size: int = 8, *others: SlurmNode, breaker: int = 50) -> NodeSetState:
 
 def ended(state: str = "FAILED", status: int | None = 1, node: str = "cpu-1", **other: Any) -> SeenCheckJob:
     mine = SeenCheckJob(
-        "pulumi-slurm-check-bandwidth", names.LONG_CHECK_USER_ID, node, frozenset(state.split()), status
+        "pulumi-slurm-check-bandwidth", names.LONG_CHECK_USER_ID, frozenset({node}), frozenset(state.split()), status
     )
     return dataclasses.replace(mine, **other)
 
@@ -77,7 +78,9 @@ def decide(
     check: LongCheck = CHECK,
     told: Ledger | None = None,
 ) -> long_checks.Decision:
-    return long_checks.decide([check], {"cpu": there}, ledger, ledger if told is None else told, seen or {}, NOW)
+    nodes = cast(Mapping[str, SlurmNode], there.nodes)
+    told = ledger if told is None else told
+    return long_checks.decide([check], {"cpu": there}, ledger, told, seen or {}, NOW, nodes, ())
 
 
 @pytest.mark.parametrize(
@@ -197,7 +200,7 @@ def test_a_node_that_others_use_is_left_to_them(other: SlurmNode) -> None:
 def test_a_node_has_one_job_at_a_time_whatever_the_checks() -> None:
     second = dataclasses.replace(CHECK, name="diag", share_percent=100)
     checks = [dataclasses.replace(CHECK, share_percent=100), second]
-    decided = long_checks.decide(checks, {"cpu": state(3)}, ledger_of(OPEN), Ledger(), {}, NOW)
+    decided = long_checks.decide(checks, {"cpu": state(3)}, ledger_of(OPEN), Ledger(), {}, NOW, {}, None)
     assert sorted(submission.node for submission in decided.submissions) == ["cpu-0", "cpu-2"]
 
 
@@ -205,10 +208,10 @@ def test_a_node_has_one_job_at_a_time_whatever_the_checks() -> None:
     ("said", "is_due"),
     [
         (Latest(Verdict.PASS, NOW - DAY), True),
-        (Latest(Verdict.PASS, NOW - DAY + long_checks.RETRY), False),
+        (Latest(Verdict.PASS, NOW - DAY + selection.RETRY), False),
         (Latest(Verdict.UNKNOWN, NOW - DAY / 2), False),
-        (Latest(Verdict.NONE, NOW - long_checks.RETRY), True),
-        (Latest(Verdict.NONE, NOW - long_checks.RETRY / 2), False),
+        (Latest(Verdict.NONE, NOW - selection.RETRY), True),
+        (Latest(Verdict.NONE, NOW - selection.RETRY / 2), False),
         (Latest(Verdict.FAIL, NOW), True),
     ],
     ids=["after a day", "earlier", "unknown", "cancelled", "cancelled just now", "undrained"],
@@ -283,8 +286,11 @@ class Played:
         number = len(self.jobs) + 1
         states = frozenset({"PENDING"})
         user = int(asked["user_id"])
-        self.jobs[number] = SeenCheckJob(asked["name"], user, asked["required_nodes"][0], states, held=True)
+        self.jobs[number] = SeenCheckJob(asked["name"], user, frozenset(asked["required_nodes"]), states, held=True)
         return number
+
+    async def reservations(self) -> tuple[()]:
+        return ()
 
     async def release(self, job_id: int) -> None:
         self._fail_sometimes()
@@ -306,7 +312,7 @@ class Played:
             end = self.random.choice(["COMPLETED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "CANCELLED"])
             self.jobs[number] = dataclasses.replace(there, states=frozenset({end}), status=1)
             if end not in ("COMPLETED", "CANCELLED"):
-                self.failed[number] = there.node
+                (self.failed[number],) = there.nodes
 
     def look(self, *, dies: bool) -> None:
         """A pass: it tells the status as the API server has it from then on, unless the operator dies before."""
@@ -333,6 +339,9 @@ def test_a_look_at_as_many_jobs_as_there_may_be_takes_less_than_a_second() -> No
             await asyncio.sleep(0.03)
             return ended("RUNNING", None, f"cpu-{job_id - 1}")
 
+        async def reservations(self) -> tuple[()]:
+            return ()
+
     async def look(loop: VirtualLoop) -> float:
         seen = cast(Any, type("Seen", (), {"cluster": type("Cluster", (), {"long_checks": (CHECK,)})()})())
         now = PassContext(cast(Any, Slow()), body, seen, cast(Any, None), PassBudget(loop.time))
@@ -343,6 +352,17 @@ def test_a_look_at_as_many_jobs_as_there_may_be_takes_less_than_a_second() -> No
 
     assert at_once(look) < 1
     assert sorted(asked) == sorted(jobs)
+
+
+def test_a_refusal_for_want_of_an_association_says_the_command_that_makes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(asked: Mapping[str, Any]) -> int:
+        raise SlurmError(Trouble.REFUSED, "Invalid account or account/partition combination", frozenset({2045}))
+
+    played = Played(0, size=1)
+    monkeypatch.setattr(played, "submit", refuse)
+    played.look(dies=False)
+    (problem,) = played.operator.problems
+    assert "sacctmgr add user nobody account=NAME" in problem.message
 
 
 @hypothesis.given(seed=st.integers(0, 2**32))

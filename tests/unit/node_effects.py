@@ -40,6 +40,8 @@ EFFECTS: Final[list[Effect]] = [
                 "every": "2h",
                 "timeLimit": "30m",
                 "sharePercent": 3,
+                "nodes": 4,
+                "returnAfterPasses": 3,
                 "reaction": "note",
             }
         ],
@@ -52,6 +54,8 @@ EFFECTS: Final[list[Effect]] = [
                 "everySeconds": 7200,
                 "timeLimitMinutes": 30,
                 "sharePercent": 3,
+                "nodes": 4,
+                "passes": 3,
                 "drains": False,
                 "script": "#!/bin/sh\nexec /opt/site/check\n",
             }
@@ -83,7 +87,10 @@ EFFECTS: Final[list[Effect]] = [
     ),
 ]
 
-_CHECK: Final = ("name", "partition", "builtin", "script", "least", "every", "timeLimit", "sharePercent", "reaction")
+_CHECK: Final = (
+    *("name", "partition", "builtin", "script", "nodes", "least", "every", "timeLimit", "sharePercent", "reaction"),
+    "returnAfterPasses",
+)
 PATHS: Final = {
     *(f"health.nodeConditions.{key}" for key in ("type", "failsWhen", "nodeSets")),
     *(f"health.longChecks.{key}" for key in _CHECK),

@@ -615,12 +615,29 @@ BAD: list[tuple[str, Any, str]] = [
     (
         "health.longChecks",
         [{**NO_PROGRAM, "script": "/opt/a", "least": 3}],
-        "longChecks[0].least: got 3; want nothing: it is for the builtins memory-bandwidth and all-reduce",
+        "longChecks[0].least: got 3; want nothing: it is for the builtins memory-bandwidth, disk, ",
     ),
     (
         "health.longChecks",
         [{**NO_PROGRAM, "builtin": "memory-bandwidth"}],
         "longChecks[0].least: got nothing; want the GB/s that memory-bandwidth must reach",
+    ),
+    (
+        "health.longChecks",
+        [{**NO_PROGRAM, "builtin": "network", "nodes": 2}],
+        "longChecks[0].least: got nothing; want the MB/s that network must reach",
+    ),
+    (
+        "health.longChecks",
+        [{**NO_PROGRAM, "builtin": "network", "least": 900}],
+        "longChecks[0].nodes: got 1; want 2, as network needs",
+    ),
+    ("health.longChecks", [{**CHECK, "nodes": 2}], "longChecks[0].nodes: got 2; want 1, as memory-bandwidth needs"),
+    ("health.longChecks", [{**CHECK, "nodes": 65}], "longChecks[0].nodes: got 65; want 64 or less"),
+    (
+        "health.longChecks",
+        [{**CHECK, "returnAfterPasses": 11}],
+        "longChecks[0].returnAfterPasses: got 11; want 10 or less",
     ),
     (
         "health.longChecks",
@@ -926,6 +943,15 @@ def test_a_secret_for_our_own_database_is_of_no_use_to_another() -> None:
         parse(raw)
 
 
+def test_a_long_check_of_several_nodes_fits_its_partition() -> None:
+    check = {"name": "a", "partition": "checks", "script": "/opt/a", "nodes": 3}
+    partition = {"name": "checks", "nodeSets": ["cpu"], "maxNodes": 2}
+    raw = changed("health.longChecks", [check], changed("partitions", [partition]))
+    with pytest.raises(ConfigurationError) as refused:
+        parse(raw)
+    assert "want a partition that takes jobs of 3 nodes: maxNodes 2 of checks" in str(refused.value)
+
+
 def test_an_operator_that_sees_no_kubernetes_nodes_replaces_none() -> None:
     raw = changed("nodeSets.0.reactions", {"replace": True}, changed("operator.watchNodes", False))
     with pytest.raises(ConfigurationError) as refused:
@@ -958,4 +984,7 @@ def test_a_long_check_fits_the_limits_of_its_partition() -> None:
         parse(raw)
     said = str(refused.value)
     assert "health.longChecks[0].timeLimit: got '10m'; want at most maxTime of partition checks (5)" in said
-    assert "health.longChecks[0].partition: got 'checks'; want a partition that takes jobs of one node" in said
+    assert (
+        "health.longChecks[0].partition: got 'checks'; want a partition that takes jobs of one node: minNodes 2 of"
+        in said
+    )

@@ -63,6 +63,72 @@ def test_dcgm_diag_is_unknown_without_its_host_engine(tmp_path: Path, tool: str,
     assert status(tmp_path, {"dcgmi": tool}, builtin="dcgm-diag-3") == expected
 
 
+HERE = 'while [ "${1#--}" != "$1" ]; do shift; done; exec "$@"'
+"""A fake of srun that starts one task on this machine."""
+SENT = """[ "$1" = --server ] && exec sleep 5
+echo '{"end": {"sum_sent": {"bits_per_second": 1}, "sum_received": {"bytes": 1,
+"bits_per_second": 7960000000.5}}}'"""
+
+
+@pytest.mark.parametrize(
+    ("tools", "least", "expected"),
+    [
+        ({"iperf3": SENT, "srun": HERE}, 900, 0),
+        ({"iperf3": SENT, "srun": HERE}, 1990, 10 + 50),
+        ({"iperf3": '[ "$1" = --server ] || exit 1', "srun": HERE, "sleep": ""}, 900, 1),
+        ({"iperf3": '[ "$1" = --server ] || echo "{}"', "srun": HERE}, 900, 3),
+    ],
+    ids=["fast", "slow", "no connection", "says nothing"],
+)
+def test_network_compares_what_the_other_node_received(
+    tmp_path: Path, tools: dict[str, str], least: int, expected: int
+) -> None:
+    assert status(tmp_path, tools, builtin="network", nodes=2, least=least) == expected
+
+
+OSU = 'echo "# Size      Bandwidth (MB/s)"; echo "4194304             {}"'
+
+
+@pytest.mark.parametrize(
+    ("tool", "expected"),
+    [(OSU.format("12011.31"), 0), (OSU.format("5000.00"), 60), (OSU.format("0.07"), 10), ("exit 1", 1), ("", 3)],
+    ids=["fast", "slow", "next to nothing", "fails", "says nothing"],
+)
+def test_mpi_ping_pong_compares_the_bandwidth(tmp_path: Path, tool: str, expected: int) -> None:
+    tools = {"osu_bw": tool, "srun": HERE}
+    assert status(tmp_path, tools, builtin="mpi-ping-pong", nodes=2, least=10_000) == expected
+
+
+def test_all_reduce_across_nodes_has_a_task_on_each(tmp_path: Path) -> None:
+    tools = {"srun": f'[ "$1" = --ntasks-per-node=1 ] || exit 9\n{HERE}', "all_reduce_perf": FAST}
+    assert status(tmp_path, tools, builtin="all-reduce", nodes=4, least=400) == 0
+
+
+FIO = "echo '3;fio-3.33;check;0;0;{};1.2'".format(";".join(["0"] * 42 + ["204800"]))
+
+
+@pytest.mark.parametrize(
+    ("tool", "least", "expected"),
+    [(FIO, 200, 0), (FIO, 400, 10 + 52), ("exit 1", 200, 1), ("exit 127", 200, 3), ("", 200, 3)],
+    ids=["fast", "slow", "fails", "is not there", "says nothing"],
+)
+def test_disk_compares_the_bandwidth_of_writes(tmp_path: Path, tool: str, least: int, expected: int) -> None:
+    assert status(tmp_path, {"fio": tool}, builtin="disk", least=least) == expected
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        {"builtin": "network", "nodes": 2, "least": 1},
+        {"builtin": "mpi-ping-pong", "nodes": 2, "least": 1},
+        {"builtin": "disk", "least": 1},
+        {"builtin": "all-reduce", "nodes": 2, "least": 1},
+    ],
+)
+def test_a_check_whose_program_is_not_in_the_jail_is_unknown(tmp_path: Path, check: dict[str, Any]) -> None:
+    assert status(tmp_path, {}, **check) == 3
+
+
 def test_memory_bandwidth_measures_this_machine(tmp_path: Path) -> None:
     assert status(tmp_path, {}, builtin="memory-bandwidth", least=1) == 0
     assert 10 <= status(tmp_path, {}, builtin="memory-bandwidth", least=1_000_000) < 109

@@ -16,6 +16,7 @@ from components.config.checking.gres_rules import gres_of_all_sets, mig_strategy
 from components.config.model import NotParsedError
 from components.config.nodes.health import HEALTH_SECONDS
 from components.config.nodes.node_sets import NodeSet
+from components.config.partitions import Partition
 from components.config.program import Config, OperatorMode
 from components.config.rule import Violation, named_twice
 from components.config.values.quantities import duration_seconds, slurm_seconds
@@ -64,7 +65,7 @@ def _node_conditions(config: Config) -> Iterator[Violation]:
 
 
 def _long_checks(config: Config) -> Iterator[Violation]:
-    """A check's jobs must fit their partition, each on one node."""
+    """A check's jobs must fit their partition."""
     if not config.health.long_checks:
         return
     partitions = {partition.name: partition for partition in config.effective_partitions}
@@ -76,8 +77,9 @@ def _long_checks(config: Config) -> Iterator[Violation]:
                 want = f"the name of a partition; there are: {', '.join(partitions) or 'none'}"
                 yield Violation("health", "longChecks", index, "partition", want=want)
                 continue
-            if (partition.min_nodes or 0) > 1:
-                want = f"a partition that takes jobs of one node: minNodes of {check.partition} is more"
+            if wrong_limit := _node_limit(partition, check.nodes):
+                jobs = "one node" if check.nodes == 1 else f"{check.nodes} nodes"
+                want = f"a partition that takes jobs of {jobs}: {wrong_limit} of {check.partition}"
                 yield Violation("health", "longChecks", index, "partition", want=want)
             bare = [name for name in partition.node_sets if name in without_gpus]
             if check.builtin is not None and check.builtin.needs_gpus and bare:
@@ -86,6 +88,13 @@ def _long_checks(config: Config) -> Iterator[Violation]:
             if duration_seconds(check.time_limit) > slurm_seconds(partition.max_time):
                 want = f"at most maxTime of partition {check.partition} ({partition.max_time})"
                 yield Violation("health", "longChecks", index, "timeLimit", want=want)
+
+
+def _node_limit(partition: Partition, nodes: int) -> str:
+    """Return the limit of a partition that a job of so many nodes breaks; empty for none."""
+    if (partition.min_nodes or 0) > nodes:
+        return f"minNodes {partition.min_nodes}"
+    return f"maxNodes {partition.max_nodes}" if (partition.max_nodes or nodes) < nodes else ""
 
 
 def _administrators(config: Config) -> Iterator[Violation]:

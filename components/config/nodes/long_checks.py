@@ -12,6 +12,7 @@ from components.config.values.quantities import Duration, WholeNumber, duration_
 from components.config.values.validation import matching
 
 LEAST_EVERY_SECONDS: Final = 600
+MOST_NODES: Final = 64
 CHECK_NAME: Final = "[a-z]([a-z0-9-]{0,30}[a-z0-9])?"
 CheckName = Annotated[
     str, matching(CHECK_NAME, "at most 32 lower-case letters, digits and inner hyphens, a letter first")
@@ -22,6 +23,9 @@ class Builtin(StrEnum):
     """Checks that the program brings; docs/health.md says what each needs in the jail."""
 
     MEMORY_BANDWIDTH = "memory-bandwidth"
+    DISK = "disk"
+    NETWORK = "network"
+    MPI_PING_PONG = "mpi-ping-pong"
     ALL_REDUCE = "all-reduce"
     DCGM_DIAG_1 = "dcgm-diag-1"
     DCGM_DIAG_2 = "dcgm-diag-2"
@@ -30,12 +34,24 @@ class Builtin(StrEnum):
     @property
     def measures(self) -> bool:
         """Return whether it compares a bandwidth with a threshold."""
-        return self in (Builtin.MEMORY_BANDWIDTH, Builtin.ALL_REDUCE)
+        return not self.startswith("dcgm-")
+
+    @property
+    def unit(self) -> str:
+        """Return the unit of its threshold."""
+        return "GB/s" if self in (Builtin.MEMORY_BANDWIDTH, Builtin.ALL_REDUCE) else "MB/s"
 
     @property
     def needs_gpus(self) -> bool:
         """Return whether it tests GPUs."""
-        return self is not Builtin.MEMORY_BANDWIDTH
+        return self is Builtin.ALL_REDUCE or self.startswith("dcgm-")
+
+    @property
+    def nodes(self) -> range:
+        """Return how many nodes its jobs may have."""
+        if self is Builtin.ALL_REDUCE:
+            return range(1, MOST_NODES + 1)
+        return range(2, 3) if self in (Builtin.NETWORK, Builtin.MPI_PING_PONG) else range(1, 2)
 
 
 class Reaction(StrEnum):
@@ -46,7 +62,7 @@ class Reaction(StrEnum):
 
 
 class LongCheck(Model):
-    """A job that tests one idle node at a time; see docs/health.md."""
+    """A job that tests idle nodes; see docs/health.md."""
 
     name: CheckName = setting("Its name in the reasons of drains.")
     partition: PartitionName = setting(
@@ -59,9 +75,15 @@ class LongCheck(Model):
         "exit status fails.",
         default=None,
     )
+    nodes: WholeNumber = setting(
+        "Nodes of each job. If one of several nodes fails, the operator finds it in further jobs.",
+        default=1,
+        ge=1,
+        le=MOST_NODES,
+    )
     least: WholeNumber | None = setting(
-        "The bandwidth that a node must reach. Required with a builtin that measures one, refused without it.",
-        unit="GB/s",
+        "The bandwidth to reach. Required with a builtin that measures one, refused without it.",
+        unit="GB/s for memory-bandwidth and all-reduce, else MB/s",
         default=None,
         ge=1,
         le=1_000_000,
@@ -73,8 +95,13 @@ class LongCheck(Model):
     share_percent: WholeNumber = setting(
         "Share of the partition's nodes that it tests at a time, rounded up.", unit="percent", default=10, ge=1, le=100
     )
-    reaction: Reaction = setting(
-        "drain drains a node that fails until a person undrains it; note only tells of it.", default=Reaction.DRAIN
+    reaction: Reaction = setting("drain drains a node that fails; note only tells of it.", default=Reaction.DRAIN)
+    return_after_passes: WholeNumber = setting(
+        "Passes in a row after which a drained node returns. The operator tries it again in a reservation. 0 leaves "
+        "the drain to a person.",
+        default=2,
+        ge=0,
+        le=10,
     )
 
     @property
@@ -91,11 +118,17 @@ class LongCheck(Model):
     @rule
     def _least(self) -> Iterator[Violation]:
         measures = self.builtin is not None and self.builtin.measures
-        if measures and self.least is None:
-            yield Violation("least", want=f"the GB/s that {self.builtin} must reach")
+        if self.builtin is not None and measures and self.least is None:
+            yield Violation("least", want=f"the {self.builtin.unit} that {self.builtin} must reach")
         elif not measures and self.least is not None:
-            measuring = " and ".join(builtin for builtin in Builtin if builtin.measures)
+            measuring = ", ".join(builtin for builtin in Builtin if builtin.measures)
             yield Violation("least", want=f"nothing: it is for the builtins {measuring}")
+
+    @rule
+    def _nodes(self) -> Iterator[Violation]:
+        able = self.builtin.nodes if self.builtin is not None else range(1, MOST_NODES + 1)
+        if self.nodes not in able:
+            yield Violation("nodes", want=f"{able[0]}, as {self.builtin} needs")
 
     @rule
     def _time_limit(self) -> Iterator[Violation]:

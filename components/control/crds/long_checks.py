@@ -2,11 +2,13 @@
 
 from typing import Final
 
-from components.config.nodes.long_checks import CHECK_NAME, LEAST_EVERY_SECONDS, LongCheck
+from components.config.nodes.long_checks import CHECK_NAME, LEAST_EVERY_SECONDS, MOST_NODES, LongCheck
 from components.control.crds.schema import INT32, INT64, TIME, Schema, described, limits, section, text
 
 _OF: Final = LongCheck.model_fields
 _NAME: Final = {**text(32), "pattern": f"^{CHECK_NAME}$"}
+_NEW: Final = ("nodes", "passes")
+"""Fields that SlurmClusters of an older program lack."""
 _NODES: Final = {"type": "array", "maxItems": 10_000, "items": text(64)}
 
 
@@ -28,10 +30,17 @@ def declared() -> Schema:
         },
         "timeLimitMinutes": {"description": "Time limit of a job.", **INT32, "minimum": 1},
         "sharePercent": {"description": share.description, **INT32, **limits(share)},
+        "nodes": {"description": "Nodes of each job.", **INT32, **limits(_OF["nodes"])},
+        "passes": {
+            "description": _OF["return_after_passes"].description,
+            **INT32,
+            **limits(_OF["return_after_passes"]),
+        },
         "drains": described("boolean", "Whether a node that fails is drained."),
         "script": {"description": "Batch script of its jobs.", **text(16_384)},
     }
-    return _listed("Jobs that test idle nodes.", 16, section("", check, list(check)))
+    required = [key for key in check if key not in _NEW]
+    return _listed("Jobs that test idle nodes.", 16, section("", check, required))
 
 
 def told() -> Schema:
@@ -40,18 +49,31 @@ def told() -> Schema:
         "id": {"description": "Slurm's id.", **INT64},
         "node": text(64),
         "submitted": TIME,
+        "others": _listed("Further nodes of the job.", MOST_NODES, text(64)),
+        "aim": {
+            "description": "Accuses: node is a suspect beside good nodes. Retries: node is drained for the check.",
+            "type": "string",
+            "enum": ["Accuses", "Retries"],
+        },
         "failed": described("string", "Why it failed, from then on until its node is drained for it."),
     }
     checked = {
         "at": TIME,
-        "verdict": {"type": "string", "enum": ["PASS", "FAIL", "UNKNOWN", "NONE"]},
+        "verdict": {"type": "string", "enum": ["PASS", "FAIL", "UNKNOWN", "NONE", "SUSPECT"]},
         "nodes": _NODES,
+    }
+    retry = {
+        "node": text(64),
+        "why": described("string", "The reason of its drain."),
+        "passes": {"description": "Jobs in its reservation that passed.", **INT32},
+        "givenUp": described("boolean", "Whether it is drained again."),
     }
     counts = "Verdicts until now: verdict → number of jobs."
     row = {
         "name": _NAME,
         "jobs": _listed("Jobs without a verdict, or whose verdict waits.", 1_000, section("", job, ["id", "node"])),
         "checked": _listed("The latest verdict of each node.", 10_000, section("", checked, list(checked))),
+        "retries": _listed("Drained nodes that are tried again.", 1_000, section("", retry, ["node", "why"])),
         "verdicts": {**described("object", counts), "additionalProperties": {"type": "integer"}},
     }
     description = "The jobs of long checks, and their verdicts. Only jobs that stand here count."

@@ -66,6 +66,8 @@ def _long_check(item: Mapping[str, Any]) -> LongCheck:
         share_percent=item["sharePercent"],
         drains=item["drains"],
         script=item["script"],
+        nodes=item.get("nodes", 1),
+        passes=item.get("passes", 0),
     )
 
 

@@ -9,27 +9,38 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from contract import names
-from slurm_operator import execute, metrics
+from slurm_operator import drains, execute, metrics
 from slurm_operator.clients.kubernetes import Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurm.job_listing import AT_ONCE
 from slurm_operator.clients.slurm.slurm_error import SlurmError
 from slurm_operator.clients.slurm.slurmrestd import SlurmRest
+from slurm_operator.decide.cluster.checks import changes as check_changes
 from slurm_operator.decide.cluster.checks import ledger as check_ledger
 from slurm_operator.decide.cluster.checks import long_checks
-from slurm_operator.decide.cluster.checks.ledger import Change, CheckJob, Counted, Ledger, Submitted
-from slurm_operator.decide.cluster.checks.long_checks import Submission
+from slurm_operator.decide.cluster.checks.changes import Change, Counted, Submitted
+from slurm_operator.decide.cluster.checks.ledger import CheckJob, Ledger
+from slurm_operator.decide.cluster.checks.selection import Submission
 from slurm_operator.decide.nodes.workers import NodeSetState
+from slurm_operator.drains import Owner
 from slurm_operator.execute import Executor
 from slurm_operator.findings import Finding
 from slurm_operator.reconcile.pass_context import PassContext
 from slurm_operator.state.resources import LongCheck
-from slurm_operator.state.slurm import Nodes, SeenCheckJob
+from slurm_operator.state.slurm import Nodes, Reservation, SeenCheckJob
 
 EVERY_SECONDS = 5.0
 """Between looks at jobs. slurmctld keeps ended ones for MinJobAge, 300 s unless slurm.options sets another."""
+RESERVATIONS_SECONDS = 60.0
+"""Between looks for reservations that a lost status does not show."""
 REFUSED_SECONDS = 60.0
 """Until the next submission after a refused one."""
+_NO_ASSOCIATION = 2045
+"""ESLURM_INVALID_ACCOUNT (slurm_errno.h)."""
+ASSOCIATE = (
+    "with accounting.enforce user nobody, whose jobs long checks are, needs an account that the partition takes: "
+    "sacctmgr add user nobody account=NAME"
+)
 _LEAST_PRIORITY = 2_147_483_645
 """The largest `nice` that Slurm takes."""
 
@@ -51,7 +62,7 @@ class LongChecks:
         self._of = ""
         self._changes: list[Change] = []
         self._nodes: frozenset[str] | None = None
-        self._looked = self._refused = -math.inf
+        self._looked = self._refused = self._listed = -math.inf
 
     def forget(self) -> None:
         """Forget what the status does not show: another operator may have acted meanwhile."""
@@ -66,7 +77,7 @@ class LongChecks:
         """Look at jobs, and do what follows, unless that was done just before or the pass is late."""
         told, ledger = self._ledgers(now.body)
         checks = now.seen.cluster.long_checks
-        if not checks and not ledger.jobs:
+        if not checks and not ledger.jobs and not ledger.retries:
             self.problems = []
             return
         if self._clock() < self._looked + EVERY_SECONDS:
@@ -74,17 +85,22 @@ class LongChecks:
         self._looked, ends = self._clock(), now.budget.ends()
         try:
             seen = await self._look(now, told, ends)
+            reservations = await self._reservations(now, checks, ledger, nodes)
         except SlurmError as error:
             self.problems = [Finding(execute.REFUSED, f"long checks: {error}")]
             return
         self._nodes = frozenset(nodes)
         moment = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
-        decided = long_checks.decide(checks, sets, ledger, told, seen, moment)
+        decided = long_checks.decide(checks, sets, ledger, told, seen, moment, nodes, reservations)
         self.problems = [*decided.findings]
         for change in decided.changes:
             self._note(change, ledger)
         for drain in decided.drains:
             self.problems += await self._executor.execute(now.rest, now.body, drain)
+        for action in decided.actions:
+            if now.budget.is_over(ends):
+                break
+            self.problems += await self._executor.execute(now.rest, now.body, action)
         for job_id in decided.releases:
             self.problems += await self._executor.attempt(now.body, "ReleaseCheck", self._release(now.rest, job_id))
         for submission in decided.submissions if self._clock() >= self._refused + REFUSED_SECONDS else ():
@@ -103,8 +119,8 @@ class LongChecks:
             self.forget()
             self._of = uid
         told = check_ledger.read(body.get("status", {}).get("longChecks", ()))
-        self._changes = check_ledger.pending(told, self._changes)
-        return told, check_ledger.changed(told, self._changes)
+        self._changes = check_changes.pending(told, self._changes)
+        return told, check_changes.changed(told, self._changes)
 
     async def _look(self, now: PassContext, told: Ledger, ends: float) -> dict[int, SeenCheckJob | None]:
         seen: dict[int, SeenCheckJob | None] = {}
@@ -113,6 +129,18 @@ class LongChecks:
             some, left = left[:AT_ONCE], left[AT_ONCE:]
             seen |= zip(some, await asyncio.gather(*map(now.rest.check_job, some)), strict=True)
         return seen
+
+    async def _reservations(
+        self, now: PassContext, checks: Iterable[LongCheck], ledger: Ledger, nodes: Nodes
+    ) -> tuple[Reservation, ...] | None:
+        """Return Slurm's reservations; None if no node is tried again, is about to be, or may be left over."""
+        retrying = any(check.passes for check in checks)
+        drained = retrying and any(drains.owner(node) is Owner.LONG_CHECK for node in nodes.values())
+        if not (ledger.retries or drained or self._clock() >= self._listed + RESERVATIONS_SECONDS):
+            return None
+        listed = await now.rest.reservations()
+        self._listed = self._clock()
+        return listed
 
     def _note(self, change: Change, ledger: Ledger) -> None:
         """Remember a change until the status shows it."""
@@ -128,12 +156,18 @@ class LongChecks:
 
     async def _submit(self, rest: SlurmRest, submission: Submission, moment: datetime.datetime) -> None:
         self._lease.check()
-        job_id = await rest.submit(job(submission))
-        self._changes.append(Submitted(CheckJob(job_id, submission.check.name, submission.node, moment)))
+        try:
+            job_id = await rest.submit(job(submission))
+        except SlurmError as error:
+            if _NO_ASSOCIATION not in error.numbers:
+                raise
+            raise SlurmError(error.reason, f"{error}; {ASSOCIATE}", error.numbers) from error
+        of = (submission.check.name, submission.node, moment, "", submission.others, submission.aim)
+        self._changes.append(Submitted(CheckJob(job_id, *of)))
 
 
 def job(submission: Submission) -> dict[str, Any]:
-    """Return a job as slurmrestd takes it: a whole node, the lowest priority, and nobody's rights."""
+    """Return a job as slurmrestd takes it: whole nodes, the lowest priority, and nobody's rights."""
     check = submission.check
     return {
         "name": long_checks.job_name(check.name),
@@ -141,10 +175,11 @@ def job(submission: Submission) -> dict[str, Any]:
         "user_id": str(names.LONG_CHECK_USER_ID),
         "group_id": str(names.LONG_CHECK_USER_ID),
         "script": check.script,
-        "required_nodes": [submission.node],
-        "minimum_nodes": 1,
-        "maximum_nodes": 1,
-        "tasks": 1,
+        "required_nodes": [*submission.nodes],
+        "minimum_nodes": len(submission.nodes),
+        "maximum_nodes": len(submission.nodes),
+        "tasks": len(submission.nodes),
+        **({"reservation": submission.reservation} if submission.reservation else {}),
         "shared": ["none"],
         "memory_per_node": {"set": True, "infinite": False, "number": 0},
         "time_limit": {"set": True, "infinite": False, "number": check.limit_minutes},
@@ -152,7 +187,7 @@ def job(submission: Submission) -> dict[str, Any]:
         "nice": _LEAST_PRIORITY,
         "hold": True,
         "requeue": False,
-        "environment": ["PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C"],
+        "environment": ["PATH=/usr/local/bin:/usr/bin:/bin:/opt/slurm/bin", "LC_ALL=C"],
         "current_working_directory": "/",
         "standard_output": "/dev/null",
         "standard_error": "/dev/null",

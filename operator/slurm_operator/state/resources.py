@@ -116,7 +116,10 @@ class NodeSet:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LongCheck:
-    """A long check of the SlurmCluster; `drains`: a node that fails is drained, else it is only told of."""
+    """A long check of the SlurmCluster; `drains`: a node that fails is drained, else it is only told of.
+
+    A job has `nodes`. After so many `passes` in a reservation a drained node returns; 0 leaves that to a person.
+    """
 
     name: str
     partition: str
@@ -126,6 +129,8 @@ class LongCheck:
     share_percent: int
     drains: bool
     script: str
+    nodes: int = 1
+    passes: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from contract.conditions import Reason
 class SeenCheckJob:
     """A job as slurmctld has it, as far as it tells whose it is and how it ended.
 
-    `node` is the node that it asked for. `status` is its exit status, None without one. `held`: nobody released it.
+    `nodes` are those that it asked for. `status` is its exit status, None without one. `held`: nobody released it.
     """
 
     name: str
     user_id: int
-    node: str
+    nodes: frozenset[str]
     states: frozenset[str]
     status: int | None = None
     held: bool = False

@@ -129,10 +129,16 @@ class SlurmRest(HangingJobs):
         return tuple(records.reservation(reservation) for reservation in listed)
 
     async def reserve(
-        self, name: str, nodes: Sequence[str], starts: datetime.datetime, ends: datetime.datetime
+        self,
+        name: str,
+        nodes: Sequence[str],
+        starts: datetime.datetime,
+        ends: datetime.datetime,
+        user: str = names.RESERVATION_USER,
+        flags: Sequence[str] = names.RESERVATION_FLAGS,
     ) -> None:
-        """Reserve nodes for maintenance, whatever runs on them."""
-        fixed = {"users": [names.RESERVATION_USER], "flags": [*names.RESERVATION_FLAGS]}
+        """Reserve nodes for a user; the default is for maintenance, whatever runs on them."""
+        fixed = {"users": [user], "flags": [*flags]}
         times = {"start_time": _number(starts), "end_time": _number(ends)}
         await self._call("reserve", "POST", "/reservation", {"name": name, "node_list": [*nodes], **fixed, **times})
 

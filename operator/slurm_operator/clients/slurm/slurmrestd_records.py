@@ -76,7 +76,8 @@ def check_job(item: answers.CheckJob) -> SeenCheckJob:
     """A job of a long check as state."""
     status = _given(item.exit_code.return_code) if item.exit_code else None
     seen = states(item.name, item.job_state)
-    return SeenCheckJob(item.name, item.user_id, item.required_nodes, seen, status, held=item.hold)
+    nodes = _nodes_or_every(item.required_nodes)
+    return SeenCheckJob(item.name, item.user_id, nodes, seen, status, held=item.hold)
 
 
 def quiet_job(item: answers.QuietJob) -> SeenQuietJob:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contract import reasons
 from slurm_operator import actions, drains
 from slurm_operator.decide.node_sets import window
-from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.decide.nodes import reservations, slurm_nodes
 from slurm_operator.drains import Owner
 from slurm_operator.state.slurm import Reservation, SlurmNode
 
@@ -21,6 +21,9 @@ def hold(decided: actions.NodeAction, now: SlurmNode) -> bool:
             return drains.may_return_by_itself(now)
         case actions.Undrain():
             return drains.is_liftable(now)
+        case actions.UndrainReserved(reason=reason):
+            ours = drains.owner(now) is Owner.LONG_CHECK and now.reason == reason
+            return ours and not slurm_nodes.has_work(now)
         case actions.DeleteRecord(anothers=anothers):
             return _is_still_out(now) and (anothers or not drains.is_anothers(now))
         case actions.RequeueJobs():
@@ -41,7 +44,14 @@ def reservation_holds(decided: actions.ReservationAction, there: Iterable[Reserv
     """Return True if the name of a new reservation is free, or if the reservation to change is ours."""
     if isinstance(decided, actions.Reserve):
         return all(reservation.name.lower() != decided.name for reservation in there)
-    return any(reservation.name == decided.name and window.is_ours(reservation) for reservation in there)
+    named = [reservation for reservation in there if reservation.name == decided.name]
+    return any(window.is_ours(reservation) or reservations.is_for_retry(reservation) for reservation in named)
+
+
+def is_reserved(decided: actions.UndrainReserved, there: Iterable[Reservation]) -> bool:
+    """Return True if our reservation keeps other jobs from the node."""
+    named = (reservation for reservation in there if reservation.name == decided.reservation)
+    return any(reservations.is_for_retry(reservation) and decided.node in reservation.nodes for reservation in named)
 
 
 def pod_may_end(decided: actions.DeletePod, now: SlurmNode | None) -> bool:

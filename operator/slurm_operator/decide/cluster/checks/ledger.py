@@ -1,7 +1,6 @@
-"""The ledger of long checks: their jobs without a verdict, and the latest verdict of each node.
+"""The ledger of long checks: their jobs without a verdict, the latest verdict of each node, and retries.
 
-It stands in SlurmCluster.status.longChecks. Between two writes the operator remembers changes alone. A change of a job
-that the status has no more is dropped. So a job counts once, whoever counted it, and however often it was seen.
+It stands in SlurmCluster.status.longChecks.
 """
 
 from __future__ import annotations
@@ -14,23 +13,58 @@ from typing import Any
 
 
 class Verdict(enum.StrEnum):
-    """The verdict of a job about its node; NONE is no verdict, as of a job that somebody cancelled."""
+    """The verdict of a job about its nodes; NONE is no verdict, as of a job that somebody cancelled.
+
+    Only nodes are SUSPECT: a job of several nodes failed, and one of them is bad.
+    """
 
     PASS = "PASS"  # noqa: S105 - a verdict
     FAIL = "FAIL"
     UNKNOWN = "UNKNOWN"
     NONE = "NONE"
+    SUSPECT = "SUSPECT"
+
+
+SUSPICIOUS = frozenset({Verdict.FAIL, Verdict.SUSPECT})
+"""Latest verdicts with which a node is no partner of suspects."""
+
+
+class Aim(enum.StrEnum):
+    """The purpose of a job, which tells what its failure says.
+
+    TESTS: one of its nodes is bad. ACCUSES: its first node is bad, a suspect beside good nodes. RETRIES: the same of a
+    drained node, in its reservation.
+    """
+
+    TESTS = "Tests"
+    ACCUSES = "Accuses"
+    RETRIES = "Retries"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CheckJob:
-    """A job of a long check; `failed` says why its node is to be drained, empty without such a verdict."""
+    """A job of a long check; `failed` says why its node is to be drained, empty without such a verdict.
+
+    `others` are further nodes of the same job.
+    """
 
     job_id: int
     check: str
     node: str
     submitted: datetime.datetime
     failed: str = ""
+    others: tuple[str, ...] = ()
+    aim: Aim = Aim.TESTS
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """All nodes of the job."""
+        return frozenset((self.node, *self.others))
+
+    @property
+    def blames(self) -> bool:
+        """True if its failure says which node is bad."""
+        return not self.others or self.aim is not Aim.TESTS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,30 +76,22 @@ class Latest:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Submitted:
-    """A job was submitted. It is held until the status has it."""
+class Retry:
+    """A drained node that is tried again in a reservation of its own.
 
-    job: CheckJob
+    Attributes:
+        check: the check that drained it.
+        node: its name.
+        why: the reason of its drain.
+        passes: jobs in the reservation that passed.
+        given_up: a job did not pass, or there can't be one: the node is drained again.
+    """
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Failed:
-    """A job failed; it stays in the ledger until its node is drained."""
-
-    job_id: int
+    check: str
+    node: str
     why: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Counted:
-    """A job has its verdict and leaves the ledger."""
-
-    job_id: int
-    verdict: Verdict
-    at: datetime.datetime
-
-
-Change = Submitted | Failed | Counted
+    passes: int = 0
+    given_up: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,37 +102,50 @@ class Ledger:
         jobs: by their ids.
         latest: (check, node) → verdict.
         counts: (check, verdict) → number of jobs.
+        retries: node → how far its retry is.
     """
 
     jobs: Mapping[int, CheckJob] = dataclasses.field(default_factory=dict)
     latest: Mapping[tuple[str, str], Latest] = dataclasses.field(default_factory=dict)
     counts: Mapping[tuple[str, Verdict], int] = dataclasses.field(default_factory=dict)
+    retries: Mapping[str, Retry] = dataclasses.field(default_factory=dict)
+
+    def taken(self) -> set[str]:
+        """Return nodes that have a job."""
+        return {node for job in self.jobs.values() for node in job.nodes}
 
 
 def read(rows: Iterable[Mapping[str, Any]]) -> Ledger:
     """Read status.longChecks."""
     jobs, latest, counts = dict[int, CheckJob](), dict[tuple[str, str], Latest](), dict[tuple[str, Verdict], int]()
+    retries = dict[str, Retry]()
     for row in rows:
         name = row["name"]
         for job in row.get("jobs", ()):
             submitted = datetime.datetime.fromisoformat(job["submitted"])
-            jobs[job["id"]] = CheckJob(job["id"], name, job["node"], submitted, job.get("failed", ""))
+            others, aim = tuple(job.get("others", ())), Aim(job.get("aim", Aim.TESTS))
+            read_job = CheckJob(job["id"], name, job["node"], submitted, job.get("failed", ""), others, aim)
+            jobs[read_job.job_id] = read_job
+        for item in row.get("retries", ()):
+            passes, given_up = item.get("passes", 0), item.get("givenUp", False)
+            retries[item["node"]] = Retry(name, item["node"], item["why"], passes, given_up)
         for group in row.get("checked", ()):
             said = Latest(Verdict(group["verdict"]), datetime.datetime.fromisoformat(group["at"]))
             latest |= dict.fromkeys(((name, node) for node in group["nodes"]), said)
         counts |= {(name, Verdict(word)): number for word, number in row.get("verdicts", {}).items()}
-    return Ledger(jobs, latest, counts)
+    return Ledger(jobs, latest, counts, retries)
 
 
 def written(ledger: Ledger, declared: Iterable[str], nodes: Container[str] | None = None) -> list[dict[str, Any]]:
-    """Return status.longChecks: of checks that are declared, and of others as long as they have jobs.
+    """Return status.longChecks: of checks that are declared, and of others as long as they have jobs or retries.
 
     Args:
         ledger: what is known.
         declared: names of the declared checks.
         nodes: those that Slurm has, whose latest verdicts stay; None keeps all.
     """
-    names = sorted({*declared} | {job.check for job in ledger.jobs.values()})
+    busy = {job.check for job in ledger.jobs.values()} | {retry.check for retry in ledger.retries.values()}
+    names = sorted({*declared} | busy)
     return [_row(ledger, name, nodes) for name in names]
 
 
@@ -118,11 +157,8 @@ def _row(ledger: Ledger, name: str, nodes: Container[str] | None) -> dict[str, A
             groups.setdefault((said.at, said.verdict), []).append(node)
     verdicts = {str(verdict): ledger.counts[name, verdict] for verdict in Verdict if (name, verdict) in ledger.counts}
     lists = {
-        "jobs": [
-            {"id": job.job_id, "node": job.node, "submitted": _time(job.submitted)}
-            | ({"failed": job.failed} if job.failed else {})
-            for job in jobs
-        ],
+        "jobs": [_job(job) for job in jobs],
+        "retries": [_retry(retry) for _, retry in sorted(ledger.retries.items()) if retry.check == name],
         "checked": [
             {"at": _time(at), "verdict": str(verdict), "nodes": sorted(group)}
             for (at, verdict), group in sorted(groups.items())
@@ -132,42 +168,20 @@ def _row(ledger: Ledger, name: str, nodes: Container[str] | None) -> dict[str, A
     return {"name": name, **{key: value for key, value in lists.items() if value}}
 
 
+def _job(job: CheckJob) -> dict[str, Any]:
+    optional = {
+        "failed": job.failed,
+        "others": [*job.others],
+        "aim": "" if job.aim is Aim.TESTS else str(job.aim),
+    }
+    fixed = {"id": job.job_id, "node": job.node, "submitted": _time(job.submitted)}
+    return fixed | {key: value for key, value in optional.items() if value}
+
+
+def _retry(retry: Retry) -> dict[str, Any]:
+    optional = {"passes": retry.passes, "givenUp": retry.given_up}
+    return {"node": retry.node, "why": retry.why} | {key: value for key, value in optional.items() if value}
+
+
 def _time(moment: datetime.datetime) -> str:
     return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def changed(ledger: Ledger, changes: Iterable[Change]) -> Ledger:
-    """Return the ledger after some changes."""
-    jobs, latest, counts = dict(ledger.jobs), dict(ledger.latest), dict(ledger.counts)
-    for change in changes:
-        match change:
-            case Submitted(job):
-                jobs[job.job_id] = job
-            case Failed(job_id, why) if job_id in jobs:
-                jobs[job_id] = dataclasses.replace(jobs[job_id], failed=why)
-            case Counted(job_id, verdict, at) if job_id in jobs:
-                job = jobs.pop(job_id)
-                latest[job.check, job.node] = Latest(verdict, at)
-                counts[job.check, verdict] = counts.get((job.check, verdict), 0) + 1
-    return Ledger(jobs, latest, counts)
-
-
-def pending(told: Ledger, changes: Iterable[Change]) -> list[Change]:
-    """Return the changes that the status does not show yet.
-
-    Args:
-        told: what the status has.
-        changes: those that were made since the operator began, in their order.
-    """
-    new = {change.job.job_id for change in changes if isinstance(change, Submitted)} - told.jobs.keys()
-    return [change for change in changes if _is_pending(told, change, new)]
-
-
-def _is_pending(told: Ledger, change: Change, new: set[int]) -> bool:
-    match change:
-        case Submitted(job):
-            return job.job_id in new
-        case Failed(job_id, why):
-            return job_id in new or (job_id in told.jobs and told.jobs[job_id].failed != why)
-        case Counted(job_id):
-            return job_id in new or job_id in told.jobs

@@ -9,44 +9,33 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 
 from contract import names, reasons
 from contract.conditions import Reason
 from slurm_operator import drains
-from slurm_operator.actions import Drain
-from slurm_operator.decide.cluster.checks.ledger import Change, CheckJob, Counted, Failed, Ledger, Verdict
+from slurm_operator.actions import Action, Drain
+from slurm_operator.decide.cluster.checks import retries, selection
+from slurm_operator.decide.cluster.checks.changes import Change, Counted, Failed
+from slurm_operator.decide.cluster.checks.ledger import Aim, CheckJob, Ledger, Verdict
+from slurm_operator.decide.cluster.checks.selection import Submission
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
-from slurm_operator.findings import Finding, Severity, shown
+from slurm_operator.findings import Finding, shown
 from slurm_operator.state.resources import LongCheck
-from slurm_operator.state.slurm import SeenCheckJob, SlurmNode
+from slurm_operator.state.slurm import Nodes, Reservation, SeenCheckJob, SlurmNode
 
 MOST_JOBS = 100
 """Jobs of all long checks at a time: each look at one costs slurmrestd some milliseconds."""
 MOST_SUBMITTED = 20
 """Jobs that a pass submits."""
-STARTS_WITHIN = datetime.timedelta(minutes=15)
-"""A job that has not begun by then ends (DEADLINE): somebody else's took its node."""
-RETRY = datetime.timedelta(minutes=10)
-"""A node whose job had no verdict is tested again after this."""
 _FAILED = frozenset({"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"})
 _COULD_NOT_LOOK = frozenset({3, 126, 127})
 """Exit statuses: the check says so, or /bin/sh can't start its program."""
 _PERCENTAGE_FROM = 10
 _PERCENTAGE_TO = 109
 """Exit statuses of builtins: 10 and the percentage of the threshold (components/control/long_checks.py)."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Submission:
-    """A job to submit on hold, which ends unless it begins in time."""
-
-    check: LongCheck
-    node: str
-    deadline: datetime.datetime
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,6 +46,7 @@ class Decision:
         changes: of the ledger.
         releases: ids of jobs that may begin.
         drains: of nodes that failed.
+        actions: on reservations and nodes that are tried again.
         submissions: new jobs.
         findings: what somebody should know.
     """
@@ -64,6 +54,7 @@ class Decision:
     changes: list[Change] = dataclasses.field(default_factory=list)
     releases: list[int] = dataclasses.field(default_factory=list)
     drains: list[Drain] = dataclasses.field(default_factory=list)
+    actions: list[Action] = dataclasses.field(default_factory=list)
     submissions: list[Submission] = dataclasses.field(default_factory=list)
     findings: list[Finding] = dataclasses.field(default_factory=list)
 
@@ -85,8 +76,8 @@ def judge(job: CheckJob, seen: SeenCheckJob | None) -> tuple[Verdict, str] | Non
         job: as the ledger has it.
         seen: what slurmctld has under its id; None for nothing.
     """
-    expected = (job_name(job.check), names.LONG_CHECK_USER_ID, job.node)
-    if seen is None or (seen.name, seen.user_id, seen.node) != expected:
+    expected = (job_name(job.check), names.LONG_CHECK_USER_ID, job.nodes)
+    if seen is None or (seen.name, seen.user_id, seen.nodes) != expected:
         return Verdict.UNKNOWN, "slurmctld does not know it any more"
     if slurm_nodes.has_not_ended(seen.states):
         return None
@@ -97,7 +88,8 @@ def judge(job: CheckJob, seen: SeenCheckJob | None) -> tuple[Verdict, str] | Non
         return Verdict.NONE, ", ".join(sorted(seen.states))
     if failed == ["FAILED"] and seen.status in _COULD_NOT_LOOK:
         return Verdict.UNKNOWN, f"it could not look (exit status {seen.status})"
-    return Verdict.FAIL, f"job {job.job_id} {failed[0]}{_evidence(failed[0], seen.status)}"
+    beside = f" beside {shown(job.others)}" if job.others else ""
+    return Verdict.FAIL, f"job {job.job_id} {failed[0]}{_evidence(failed[0], seen.status)}{beside}"
 
 
 def _evidence(state: str, status: int | None) -> str:
@@ -115,6 +107,8 @@ def decide(
     told: Ledger,
     seen: Mapping[int, SeenCheckJob | None],
     now: datetime.datetime,
+    nodes: Nodes,
+    reservations: tuple[Reservation, ...] | None,
 ) -> Decision:
     """Return what a pass does.
 
@@ -125,6 +119,8 @@ def decide(
         told: what the status has of it. Only its jobs are released and counted.
         seen: jobs that were looked at: id → what slurmctld has.
         now: the time.
+        nodes: Slurm's.
+        reservations: all of Slurm's; None if nobody looked at them.
     """
     decided, declared = Decision(), {check.name: check for check in checks}
     workers = {worker.name: (state, worker) for state in sets.values() for worker in state.workers.values()}
@@ -136,25 +132,37 @@ def decide(
             judged = judge(job, looked_at)
             if judged is None:
                 decided.releases.extend([job.job_id] if looked_at and looked_at.held else [])
-            elif judged[0] is Verdict.FAIL:
+            elif judged[0] is Verdict.FAIL and job.blames:
                 why = judged[1]
                 decided.changes.append(Failed(job.job_id, why))
             else:
                 decided.changes.append(Counted(job.job_id, judged[0], now))
-        if why and not _react(decided, check, there, job, why, now):
+        if why and not _react(decided, ledger, check, there, job, why, now):
             held.add(job.check)
+    members = {check.name: _members(check, sets) for check in checks}
+    taken = ledger.taken()
+    if reservations is not None:
+        seen_now = retries.Seen(declared, members, nodes, reservations, ledger, now)
+        steps = retries.steps(seen_now, told, taken)
+        decided.changes.extend(steps.changes)
+        decided.actions.extend(steps.actions)
+        decided.submissions.extend(steps.submissions)
     for check in checks:
-        decided.findings.extend(_findings(check, ledger, workers))
+        decided.findings.extend(_findings(check, ledger, workers, members[check.name]))
         if check.name not in held:
-            taken = {job.node for job in ledger.jobs.values()} | {chosen.node for chosen in decided.submissions}
-            room = MOST_SUBMITTED - len(decided.submissions)
-            decided.submissions.extend(_submissions(check, sets, ledger, taken, now)[: max(0, room)])
-    del decided.submissions[max(0, MOST_JOBS - len(ledger.jobs)) :]
+            taken |= {node for chosen in decided.submissions for node in chosen.nodes}
+            decided.submissions.extend(selection.submissions(check, members[check.name], ledger, taken, now))
+    del decided.submissions[max(0, min(MOST_SUBMITTED, MOST_JOBS - len(ledger.jobs))) :]
     return decided
+
+
+def _members(check: LongCheck, sets: Mapping[str, NodeSetState]) -> list[Worker]:
+    return [worker for name in check.node_sets if name in sets for worker in sets[name].members()]
 
 
 def _react(
     decided: Decision,
+    ledger: Ledger,
     check: LongCheck | None,
     there: tuple[NodeSetState, Worker] | None,
     job: CheckJob,
@@ -173,7 +181,9 @@ def _react(
     # Drains that this pass has decided count as well.
     failing = {name for name, worker in state.workers.items() if worker.node and _is_drained_by(worker.node, job.check)}
     failing |= {drain.node for drain in decided.drains if drain.node in state.workers} | {job.node}
-    if state.have_one_cause(len(failing), len(state.members())):
+    failing |= {node for node, retry in ledger.retries.items() if retry.check == job.check and node in state.workers}
+    # A node that is tried again was drained before.
+    if job.aim is not Aim.RETRIES and state.have_one_cause(len(failing), len(state.members())):
         words = f"long check {job.check} failed on {job.node}, too ({why}): {len(failing)} of {len(state.members())}"
         told = f"{words} nodes of {state.stateful_set}, more than reactions.breakerPercent; look at the check itself"
         decided.findings.append(Finding(Reason.BREAKER_OPEN, told))
@@ -187,59 +197,37 @@ def _is_drained_by(node: SlurmNode, check: str) -> bool:
 
 
 def _findings(
-    check: LongCheck, ledger: Ledger, workers: Mapping[str, tuple[NodeSetState, Worker]]
+    check: LongCheck,
+    ledger: Ledger,
+    workers: Mapping[str, tuple[NodeSetState, Worker]],
+    members: Sequence[Worker],
 ) -> Iterator[Finding]:
     """Yield what the latest verdicts say of nodes that are not drained for it."""
-    told = ((Verdict.FAIL, Reason.LONG_CHECK_FAILED, "failed"), (Verdict.UNKNOWN, Reason.LONG_CHECK_UNKNOWN, "unknown"))
-    for verdict, why, word in told:
+
+    def of(verdict: Verdict) -> list[str]:
         nodes = [node for (name, node), said in ledger.latest.items() if (name, said.verdict) == (check.name, verdict)]
-        open_nodes = sorted((node for node in nodes if _is_told_of(workers.get(node))), key=_natural)
-        if open_nodes:
-            yield Finding(why, f"long check {check.name} {word}: {shown(open_nodes)}", Severity.WRONG)
+        told_of = (node for node in nodes if _is_told_of(workers.get(node)) and node not in ledger.retries)
+        return sorted(told_of, key=selection.natural)
+
+    told = f"long check {check.name}"
+    again = [retry for _, retry in sorted(ledger.retries.items()) if retry.check == check.name]
+    if again:
+        words = [f"{retry.node} ({retry.passes} of {check.passes} passes)" for retry in again]
+        yield Finding(Reason.LONG_CHECK_FAILED, f"{told} tries again: {shown(words)}")
+    if failed := of(Verdict.FAIL):
+        yield Finding(Reason.LONG_CHECK_FAILED, f"{told} failed: {shown(failed)}")
+    if suspects := of(Verdict.SUSPECT):
+        next_jobs = "each is tested beside others"
+        if not selection.has_partners(check, members, ledger):
+            next_jobs = "too few other nodes take jobs to find the bad one"
+        yield Finding(Reason.LONG_CHECK_FAILED, f"{told} failed on some of: {shown(suspects)}; {next_jobs}")
+    if unknown := of(Verdict.UNKNOWN):
+        yield Finding(Reason.LONG_CHECK_UNKNOWN, f"{told} unknown: {shown(unknown)}")
 
 
 def _is_told_of(there: tuple[NodeSetState, Worker] | None) -> bool:
     node = there[1].node if there else None
     return node is not None and not drains.is_anothers(node)
-
-
-def _submissions(
-    check: LongCheck, sets: Mapping[str, NodeSetState], ledger: Ledger, taken: Set[str], now: datetime.datetime
-) -> list[Submission]:
-    """Return the jobs that a check may have now: on idle nodes, the longest unchecked first."""
-    states = [sets[name] for name in check.node_sets if name in sets]
-    members = [worker for state in states for worker in state.members()]
-    share = -(-len(members) * check.share_percent // 100)
-    room = share - sum(job.check == check.name for job in ledger.jobs.values())
-    free = [worker.name for worker in members if _is_free(worker) and worker.name not in taken]
-    due = sorted(
-        (node for node in free if _is_due(check, node, ledger, now)), key=lambda node: _turn(check, node, ledger)
-    )
-    ends = now + STARTS_WITHIN + datetime.timedelta(minutes=check.limit_minutes)
-    return [Submission(check, node, ends) for node in due[: max(0, room)]]
-
-
-def _is_free(worker: Worker) -> bool:
-    return worker.is_up and worker.node is not None and slurm_nodes.is_idle(worker.node)
-
-
-def _is_due(check: LongCheck, node: str, ledger: Ledger, now: datetime.datetime) -> bool:
-    said = ledger.latest.get((check.name, node))
-    if said is None or (said.verdict is Verdict.FAIL and check.drains):
-        return True  # A node that failed is idle only after somebody has undrained it.
-    after = RETRY if said.verdict is Verdict.NONE else datetime.timedelta(seconds=check.every_seconds)
-    return said.at + after <= now
-
-
-def _turn(check: LongCheck, node: str, ledger: Ledger) -> tuple[bool, float, tuple[str, int]]:
-    said = ledger.latest.get((check.name, node))
-    return said is not None, said.at.timestamp() if said else 0.0, _natural(node)
-
-
-def _natural(node: str) -> tuple[str, int]:
-    """Return a node's place by its set and its ordinal."""
-    match = re.fullmatch(r"(.*?)(\d*)", node)
-    return (match[1], int(match[2] or 0)) if match else (node, 0)
 
 
 def to_look_at(told: Ledger) -> list[int]:

@@ -1,0 +1,188 @@
+"""Selects the nodes of a long check's next jobs: idle ones, first suspects and then the longest unchecked.
+
+When a job of several nodes fails, its nodes are suspects. Each then runs the check beside nodes that passed it. If
+that job fails, too, the suspect is bad; if it passes, the suspect is good. A bad node is in every job that fails. So it
+stays a suspect until it is drained, and no good node fails beside good ones. A check that fails everywhere accuses
+nobody.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import random
+import re
+from collections.abc import Callable, Iterable, Sequence, Set
+
+from slurm_operator.decide.cluster.checks.ledger import SUSPICIOUS, Aim, Ledger, Verdict
+from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.decide.nodes.workers import Worker
+from slurm_operator.state.resources import LongCheck
+
+STARTS_WITHIN = datetime.timedelta(minutes=15)
+"""A job that has not begun by then ends (DEADLINE): somebody else's took its node."""
+RETRY = datetime.timedelta(minutes=10)
+"""A node whose job had no verdict is tested again after this."""
+SUSPECT_AFTER = datetime.timedelta(minutes=1)
+"""A suspect is tested after this."""
+_LONGEST = datetime.timedelta(hours=1)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Submission:
+    """A job to submit on hold, which ends unless it begins in time.
+
+    `node` is the first of its nodes, `others` are the rest. `reservation` is the one that it runs in, empty for none.
+    """
+
+    check: LongCheck
+    node: str
+    deadline: datetime.datetime
+    others: tuple[str, ...] = ()
+    aim: Aim = Aim.TESTS
+    reservation: str = ""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """All its nodes."""
+        return (self.node, *self.others)
+
+
+def deadline(check: LongCheck, now: datetime.datetime) -> datetime.datetime:
+    """Return when a job of a check that has not begun ends."""
+    return now + STARTS_WITHIN + datetime.timedelta(minutes=check.limit_minutes)
+
+
+def again(check: LongCheck) -> datetime.timedelta:
+    """Return how long a check waits until it tests a node again of which it can't tell more: an hour at most."""
+    return min(datetime.timedelta(seconds=check.every_seconds), _LONGEST)
+
+
+def share(check: LongCheck, members: Sequence[Worker]) -> int:
+    """Return how many nodes a check may test at a time."""
+    return max(check.nodes, -(-len(members) * check.share_percent // 100))
+
+
+def is_free(worker: Worker) -> bool:
+    """Return True if a node may have a check's job."""
+    return worker.is_up and worker.node is not None and slurm_nodes.is_idle(worker.node)
+
+
+def is_suspect(check: LongCheck, node: str, ledger: Ledger) -> bool:
+    """Return True if a node is no partner for suspects of a check of several nodes."""
+    said = ledger.latest.get((check.name, node))
+    return check.nodes > 1 and said is not None and said.verdict in SUSPICIOUS
+
+
+def has_partners(check: LongCheck, members: Iterable[Worker], ledger: Ledger) -> bool:
+    """Return True if enough nodes take jobs that are no suspects, whether they have time now or not."""
+    serving = (worker.name for worker in members if worker.node and slurm_nodes.is_usable(worker.node))
+    return sum(not is_suspect(check, name, ledger) for name in serving) >= check.nodes - 1
+
+
+def partners(check: LongCheck, free: Iterable[str], ledger: Ledger) -> list[str]:
+    """Return free nodes that are no suspects: first those that passed, the latest first."""
+
+    def order(node: str) -> tuple[bool, float, tuple[str, int]]:
+        said = ledger.latest.get((check.name, node))
+        return not _passed(check, node, ledger), -said.at.timestamp() if said else 0.0, natural(node)
+
+    return sorted((node for node in free if not is_suspect(check, node, ledger)), key=order)
+
+
+def submissions(
+    check: LongCheck, members: Sequence[Worker], ledger: Ledger, taken: Set[str], now: datetime.datetime
+) -> list[Submission]:
+    """Return the jobs that a check may have now.
+
+    Args:
+        check: the check.
+        members: nodes of its partition.
+        ledger: all that is known.
+        taken: nodes that are not free for it.
+        now: the time.
+    """
+    tested = sum(len(job.nodes) for job in ledger.jobs.values() if job.check == check.name)
+    room = (share(check, members) - tested) // check.nodes
+    free = [worker.name for worker in members if is_free(worker) and worker.name not in taken]
+    due = sorted((node for node in free if _is_due(check, node, ledger, now)), key=_turn(check, ledger))
+    groups = _accusing(check, due, free, ledger) if check.nodes > 1 else []
+    used = {node for nodes, _ in groups for node in nodes}
+    if not groups and not has_partners(check, members, ledger):
+        due = _mixed(check, due, free, ledger, now)
+    else:
+        due = [node for node in due if node not in used and not is_suspect(check, node, ledger)]
+    groups += [(nodes, Aim.TESTS) for nodes in _grouped(check, due, [n for n in free if n not in used], ledger)]
+    ends = deadline(check, now)
+    return [Submission(check, nodes[0], ends, nodes[1:], aim) for nodes, aim in groups[: max(0, room)]]
+
+
+def _accusing(
+    check: LongCheck, due: Iterable[str], free: Iterable[str], ledger: Ledger
+) -> list[tuple[tuple[str, ...], Aim]]:
+    """Return each suspect that is due beside nodes that are none, as far as there are such."""
+    suspects = [node for node in due if is_suspect(check, node, ledger)]
+    others, size = partners(check, free, ledger), check.nodes - 1
+    beside = [tuple(others[start : start + size]) for start in range(0, len(others) - size + 1, size)]
+
+    def aim(nodes: Iterable[str]) -> Aim:
+        return Aim.ACCUSES if all(_passed(check, node, ledger) for node in nodes) else Aim.TESTS
+
+    return [((suspect, *nodes), aim(nodes)) for suspect, nodes in zip(suspects, beside, strict=False)]
+
+
+def _passed(check: LongCheck, node: str, ledger: Ledger) -> bool:
+    said = ledger.latest.get((check.name, node))
+    return said is not None and said.verdict is Verdict.PASS
+
+
+def _mixed(
+    check: LongCheck, due: Iterable[str], free: Iterable[str], ledger: Ledger, now: datetime.datetime
+) -> list[str]:
+    """Return nodes to test together in other groups than before, since too few are no suspects."""
+    suspects = [node for node in due if is_suspect(check, node, ledger)]
+    waited = [node for node in suspects if ledger.latest[check.name, node].at + again(check) <= now]
+    others = (node for node in free if waited and not is_suspect(check, node, ledger))
+    mixed = sorted([*waited, *others], key=natural)
+    failures = ledger.counts.get((check.name, Verdict.FAIL), 0)
+    if len(mixed) < 2 * check.nodes:
+        # The only group leaves other nodes out after each failure.
+        first = failures % max(1, len(mixed))
+        return mixed[first:] + mixed[:first]
+    random.Random(failures).shuffle(mixed)  # noqa: S311 - the same failures give the same groups
+    return mixed
+
+
+def _grouped(check: LongCheck, due: Sequence[str], free: Iterable[str], ledger: Ledger) -> list[tuple[str, ...]]:
+    """Return groups of nodes that are due, the last one filled up with others that are free and no suspects."""
+    size = check.nodes
+    groups = [tuple(due[start : start + size]) for start in range(0, len(due), size)]
+    if groups and len(groups[-1]) < size:
+        spare = [node for node in sorted(free, key=_turn(check, ledger)) if node not in due]
+        spare = [node for node in spare if not is_suspect(check, node, ledger)]
+        groups[-1] += tuple(spare[: size - len(groups[-1])])
+    return [group for group in groups if len(group) == size]
+
+
+def _is_due(check: LongCheck, node: str, ledger: Ledger, now: datetime.datetime) -> bool:
+    said = ledger.latest.get((check.name, node))
+    if said is None or (said.verdict is Verdict.FAIL and check.drains):
+        return True  # A node that failed is idle only after somebody has undrained it.
+    waits = {Verdict.NONE: RETRY, Verdict.SUSPECT: SUSPECT_AFTER}
+    return said.at + waits.get(said.verdict, datetime.timedelta(seconds=check.every_seconds)) <= now
+
+
+def _turn(check: LongCheck, ledger: Ledger) -> Callable[[str], tuple[bool, float, tuple[str, int]]]:
+    """Return the order of nodes: those that were never tested, then the longest unchecked."""
+
+    def turn(node: str) -> tuple[bool, float, tuple[str, int]]:
+        said = ledger.latest.get((check.name, node))
+        return said is not None, said.at.timestamp() if said else 0.0, natural(node)
+
+    return turn
+
+
+def natural(node: str) -> tuple[str, int]:
+    """Return a node's place by its set and its ordinal."""
+    match = re.fullmatch(r"(.*?)(\d*)", node)
+    return (match[1], int(match[2] or 0)) if match else (node, 0)
