@@ -60,8 +60,10 @@ def cluster(new_cluster: NewCluster) -> Iterator[SmallCluster]:
 def node(cluster: SmallCluster) -> Iterator[SmallCluster]:
     """The cluster, whose node takes jobs again afterwards."""
     yield cluster
-    cluster.pod(f"rm -f {RUN}/fail-*; /opt/slurm/bin/scontrol update nodename=cpu-0 state=undrain")
-    cluster.wait("the node is idle", lambda: cluster.pod(ASK).stdout.startswith("idle"), 90)
+    cluster.pod(f"rm -f {RUN}/fail-*")
+    # Each time: Slurm drains a node for its epilog after the node itself did.
+    undrain = f"/opt/slurm/bin/scontrol update nodename=cpu-0 state=undrain; {ASK}"
+    cluster.wait("the node is idle", lambda: cluster.pod(undrain).stdout.startswith("idle"), 90)
 
 
 def seen(cluster: SmallCluster, kind: str, pod: str = WORKER) -> dict[str, str]:

@@ -88,6 +88,7 @@ def test_a_node_keeps_its_place_through_reconfigure_restart_and_a_new_pod(cluste
     cluster.start_worker(WORKER, REVISION)
     cluster.wait("the new pod is ready", lambda: cluster.state() == "ready", 90)
     assert keeps(), "the place is kept by a node that registers anew"
+    cluster.wait("its door to Slurm is open", lambda: cluster.jail("sinfo", user=ALICE).returncode == 0, 30)
     assert cluster.batch("hostname", f"-w{WORKER}") == f"{WORKER}\n"
 
 
