@@ -185,16 +185,23 @@ def run_in_guest(paths: list[str], junit: Path | None) -> int:
     tally = Tally()
     _timed(tally, "images", lambda: images.build_all(cache_folder()))
     _timed(tally, "guest", lambda: vm_tests.prepare(paths))
-    if paths:
-        retries = int(len(paths) > 1)  # Who runs one path looks for its failures.
-        chosen = replace(ALL_IN_GUEST, name=CHOSEN_IN_GUEST, folders=tuple(paths), retries=retries)
-        status = _phase(tally, chosen, CHECKOUT, junit)
-    elif vm_tests.take_two_guests():
-        status = _in_two_guests(tally, junit)
-    else:
-        status = _phase(tally, ALL_IN_GUEST, CHECKOUT, junit)
+    try:
+        status = _in_guests(tally, paths, junit)
+    except KeyboardInterrupt:
+        say("interrupted: the guests have ended")
+        return INTERRUPTED
     _print(tally)
     return status
+
+
+def _in_guests(tally: Tally, paths: list[str], junit: Path | None) -> int:
+    if not paths and vm_tests.take_two_guests():
+        return _in_two_guests(tally, junit)
+    if not paths:
+        return _phase(tally, ALL_IN_GUEST, CHECKOUT, junit)
+    retries = int(len(paths) > 1)  # Who runs one path looks for its failures.
+    chosen = replace(ALL_IN_GUEST, name=CHOSEN_IN_GUEST, folders=tuple(paths), retries=retries)
+    return _phase(tally, chosen, CHECKOUT, junit)
 
 
 def _in_two_guests(tally: Tally, junit: Path | None) -> int:
