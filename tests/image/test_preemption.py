@@ -28,9 +28,9 @@ while [ ! -e go ]; do sleep 0.1; done
 echo went on $(stat -c %i /) $(cat /tmp/mine) $({SPACES})
 srun -n1 sh -c 'echo a step $(stat -c %i /) $(cat /tmp/mine)'
 """
-WARNED = """#!/bin/sh
+WARNED = f"""#!/bin/sh
 trap 'echo term; exit 0' TERM
-echo began
+echo began $({SPACES})
 while :; do sleep 0.1; done
 """
 FIRST = "echo $(stat -c %i /) $(ls /tmp | wc -l) > first.out; while [ ! -e done ]; do sleep 0.1; done"
@@ -276,7 +276,7 @@ def test_a_cancelled_job_leaves_nothing_and_its_user_reads_why(preempting: Preem
 
 
 def test_a_job_with_a_grace_time_is_asked_to_end_and_may(preempting: Preempting) -> None:
-    script = f"#!/bin/sh\necho began $({SPACES})\ncat > loop <<'END'\n{WARNED}END\nchmod +x loop; srun -n1 ./loop"
+    script = f"#!/bin/sh\ncat > loop <<'END'\n{WARNED}END\nchmod +x loop; srun -n1 ./loop"
     with two_jobs(preempting, "warned", script) as (victim, first, inside):
         victim.says("term")
         first.until("RUNNING")
