@@ -67,7 +67,8 @@ part=1$(echo "$part" | cut -c 1-2)
 judge $((whole * 100 + part - 100))
 """
 _DISK: Final = """
-# Writes to the node's /tmp; the 48th field of fio's terse output is the bandwidth, in KiB/s.
+# Writes to the node's /tmp; the 48th field of fio's terse output is the bandwidth, in KiB/s. A folder of its own, since
+# others write to /tmp, too; where none can be made, nothing was measured: UNKNOWN.
 folder=$(mktemp -d /tmp/check.XXXXXX) || exit 3
 said=$(fio --name=check --directory="$folder" --rw=write --bs=1M --size=256M --fsync_on_close=1 --loops=4 --minimal)
 ended=$?

@@ -8,6 +8,7 @@ import httpx
 
 from components.kubernetes import kubeconfig
 from components.kubernetes.kubeconfig import Access
+from contract import names
 
 CALL_SECONDS: Final = 5.0
 
@@ -52,6 +53,15 @@ def item(connection: httpx.Client, path: str) -> Mapping[str, Any] | None:
         raise UnreachableError(f"the API server answers {answer.status_code} to a read of {path.rpartition('/')[2]}")
     answered: Mapping[str, Any] = answer.json()
     return answered
+
+
+def slurm_cluster(connection: httpx.Client, namespace: str, name: str) -> Mapping[str, Any] | None:
+    """Return a SlurmCluster; None if there is none.
+
+    Raises:
+        UnreachableError: The API server refuses to tell, or cannot be reached.
+    """
+    return item(connection, f"/apis/{names.API_VERSION}/namespaces/{namespace}/{names.SLURM_CLUSTERS}/{name}")
 
 
 def within(seconds: float, ask: Callable[[], _Answer]) -> _Answer:

@@ -16,7 +16,6 @@ from components.kubernetes.kubernetes_reader import UnreachableError
 from components.preflight import account_changes
 from components.preflight.account_changes import KnownAccounts
 from components.slurm import accounts
-from contract import names
 
 DEADLINE_SECONDS: Final = 5.0
 """A preview without access to the cluster must not hang."""
@@ -32,8 +31,7 @@ def _ask(config: Config) -> KnownAccounts | None:
     own = config.kubernetes
     access = kubeconfig.read(own.kubeconfig.get_secret_value() if own.kubeconfig else None, own.context)
     with kubernetes_reader.client(access) as connection:
-        clusters = f"/apis/{names.API_VERSION}/namespaces/{config.cluster.namespace}/{names.SLURM_CLUSTERS}"
-        cluster = kubernetes_reader.item(connection, f"{clusters}/{config.cluster.name}")
+        cluster = kubernetes_reader.slurm_cluster(connection, config.cluster.namespace, config.cluster.name)
     return None if cluster is None else account_changes.read(cluster.get("status") or {})
 
 

@@ -62,8 +62,7 @@ def _ask(config: Config) -> RunningCluster | None:
     own, namespace = config.kubernetes, config.cluster.namespace
     access = kubeconfig.read(own.kubeconfig.get_secret_value() if own.kubeconfig else None, own.context)
     with kubernetes_reader.client(access) as connection:
-        clusters = f"/apis/{names.API_VERSION}/namespaces/{namespace}/{names.SLURM_CLUSTERS}"
-        cluster = kubernetes_reader.item(connection, f"{clusters}/{config.cluster.name}")
+        cluster = kubernetes_reader.slurm_cluster(connection, namespace, config.cluster.name)
         files = kubernetes_reader.item(connection, f"/api/v1/namespaces/{namespace}/configmaps/{names.CONFIG_ACTIVE}")
     if cluster is None or files is None:
         return None

@@ -80,7 +80,7 @@ class Tally:
     def add_report(self, report: Path) -> set[Test]:
         """Add the JUnit report of a run and return which of its tests failed."""
         outcomes: dict[Test, str] = {}
-        for case in ElementTree.parse(report).getroot().iter("testcase"):  # noqa: S314 - our own pytest wrote it
+        for case in _parsed(report).iter("testcase"):
             test = case.get("file", ""), f"{case.get('classname')}::{case.get('name')}"
             self.seconds[test] = float(case.get("time", 0))
             if case.find("failure") is not None or case.find("error") is not None:
@@ -113,12 +113,16 @@ class Tally:
         return [f"{seconds:6.1f} s  {test[1]}" for test, seconds in last]
 
 
+def _parsed(report: Path) -> ElementTree.Element:
+    return ElementTree.parse(report).getroot()  # noqa: S314 - our own pytest wrote it
+
+
 def join_reports(reports: Sequence[Path], joined: Path) -> None:
     """Write the suites of several JUnit reports into one, in which a test has its result of the last report."""
     root = ElementTree.Element("testsuites")
     later: set[tuple[str | None, ...]] = set()
     for report in reversed(reports):
-        suites = [*ElementTree.parse(report).getroot().iter("testsuite")]  # noqa: S314 - our own pytest wrote it
+        suites = [*_parsed(report).iter("testsuite")]
         rows = [(suite, case) for suite in suites for case in suite.findall("testcase")]
         named = {case: tuple(map(case.get, ("file", "classname", "name"))) for _, case in rows}
         for suite, case in rows:

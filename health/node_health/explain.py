@@ -4,7 +4,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from contract import reasons
@@ -23,7 +23,11 @@ ANSWERS_WITHIN = 10
 _SHOWN = 10
 """Changes that are printed."""
 _LIFTED_BY = (
-    (reasons.LONG_CHECK, "a person lifts it: scontrol update nodename={} state=undrain"),
+    (
+        reasons.LONG_CHECK,
+        "the operator lifts it when the check passed again (returnAfterPasses), "
+        "or a person: scontrol update nodename={} state=undrain",
+    ),
     (f"{reasons.HEALTH} ", "the node lifts it when this check was made and did not fail"),
     (reasons.JAIL, "the node lifts it when a test step in the jail ends well"),
     (reasons.REPAIR, "the operator lifts it when the repaired node works"),
@@ -48,7 +52,7 @@ class Known:
     name: str
     record: str
     found: Report | None = None
-    history: History = History()  # noqa: RUF009 - one instance for all: History is frozen
+    history: History = field(default_factory=History)
 
 
 def lines(known: Known, now: float) -> Iterator[str]:

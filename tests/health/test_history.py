@@ -92,7 +92,10 @@ def test_it_is_explained_what_is_wrong_since_when_what_drains_and_who_lifts_that
 @pytest.mark.parametrize(
     ("reason", "who"),
     [
-        ("pulumi-slurm:health long all-reduce: job 8 FAILED", "a person lifts it: scontrol update nodename=gpu-0"),
+        (
+            "pulumi-slurm:health long all-reduce: job 8 FAILED",
+            "when the check passed again (returnAfterPasses), or a person: scontrol update nodename=gpu-0",
+        ),
         ("pulumi-slurm:jail: storage hangs", "the node lifts it when a test step"),
         ("pulumi-slurm:repair health gpus: 7 of 8", "the operator lifts it when the repaired node works"),
         ("pulumi-slurm:update", "the operator lifts it when its work is done"),

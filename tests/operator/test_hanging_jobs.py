@@ -17,6 +17,7 @@ LONG_AGO, LATELY = NOW - datetime.timedelta(hours=2), NOW - datetime.timedelta(m
 TELLS, REQUEUES = HangPolicy("main", 3600, requeues=False), HangPolicy("main", 3600, requeues=True)
 NODES = {name: SlurmNode(name, frozenset({"ALLOCATED"})) for name in ("cpu-0", "cpu-1", "cpu-2", "gpu-0")}
 QUIET = {812: {"cpu-0": LONG_AGO}}
+NOTHING_KNOWN = Ledger()
 HANG = Hang(812, "main", LONG_AGO, frozenset({"cpu-0"}))
 
 
@@ -28,7 +29,7 @@ def job(*states: str, **more: Any) -> SeenQuietJob:
 def decide(
     seen: SeenQuietJob | None,
     policy: HangPolicy = TELLS,
-    ledger: Ledger = Ledger(),  # noqa: B008 - frozen
+    ledger: Ledger = NOTHING_KNOWN,
     told: Ledger | None = None,
     quiet: dict[int, dict[str, datetime.datetime]] = QUIET,
     nodes: dict[str, SlurmNode] = NODES,
