@@ -32,4 +32,5 @@ def walked(slurm) -> Iterator[Walked]:
 @pytest.mark.timeout(SECONDS * 2)
 @pytest.mark.parametrize("promise", PROMISES)
 def test_what_slurm_does_for_a_user_has_no_more_rights_than_his_job(walked, promise):
-    assert not PROMISES[promise](walked), f"PULUMI_SLURM_SEED={SEED}"
+    violations = PROMISES[promise](walked)
+    assert not violations, "\n".join((f"PULUMI_SLURM_SEED={SEED}", *violations))

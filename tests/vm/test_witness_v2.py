@@ -35,4 +35,5 @@ def walked(cluster: V2Cluster) -> Iterator[Walked]:
 @pytest.mark.timeout(SECONDS * 2)
 @pytest.mark.parametrize("promise", PROMISES)
 def test_what_slurm_does_for_a_user_has_no_more_rights_than_his_job(walked: Walked, promise: str) -> None:
-    assert not PROMISES[promise](walked), f"PULUMI_SLURM_SEED={SEED}"
+    violations = PROMISES[promise](walked)
+    assert not violations, "\n".join((f"PULUMI_SLURM_SEED={SEED}", *violations))

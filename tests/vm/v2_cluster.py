@@ -12,9 +12,12 @@ from tests.vm.resting_cluster import IDLE, RestingCluster
 from tests.vm.v2_groups import below, remove
 from tests.witness.small import BOB
 
-JOBS_PROCESSES = 200
-"""So many processes may all jobs of a node have (nodeSets[].resources.processes)."""
-POD_PROCESSES = 400
+JOBS_PROCESSES = 400
+"""So many processes may all jobs of a node have (nodeSets[].resources.processes).
+
+The witness runs six lines in a job, which has half of it, and each srun has two dozen threads.
+"""
+POD_PROCESSES = 800
 """So many may its pod have: what a kubelet sets by podPidsLimit."""
 RESOURCES = {"cpu": 2, "memory": "1Gi", "processes": JOBS_PROCESSES}
 GPUS = {"type": "fake", "perNode": 2, "devices": "/dev/fakegpu[0-1]", "runtimeClass": "none"}
