@@ -21,11 +21,13 @@ class Configurer:
         self._lease = lease
 
     async def promote(self, cluster: Cluster, decided: config.Promote) -> str:
-        """Copy the wanted ConfigMap to the active one, which goes when the wanted one does.
+        """Copy the wanted ConfigMap, or files on the way to it, to the active one.
 
+        The active one goes when the wanted one does.
         If the wanted one has another content than was decided on by now, nothing is done.
         """
-        done = await self.copy(cluster.desired_config, cluster.active_config, decided.files)
+        wanted = decided.files if decided.wanted is None else decided.wanted
+        done = await self.copy(cluster.desired_config, cluster.active_config, wanted, decided.files)
         if done:
             await self._show(cluster)
         return f"{done}; slurmctld says of it: {decided.words}" if done and decided.words else done
@@ -60,14 +62,23 @@ class Configurer:
         await rest.set_partition(name, state)
         return f"set partition {name} to {state}: {why}"
 
-    async def copy(self, wanted: str, active: str, files: Mapping[str, str]) -> str:
-        """Replace ConfigMap `active` by a copy of ConfigMap `wanted`, if that has these files."""
+    async def copy(
+        self, wanted: str, active: str, files: Mapping[str, str], first: Mapping[str, str] | None = None
+    ) -> str:
+        """Replace ConfigMap `active` by a copy of ConfigMap `wanted`, if that has these files.
+
+        Args:
+            wanted: name of the ConfigMap that Pulumi declared.
+            active: name of the ConfigMap that is mounted.
+            files: of `wanted`.
+            first: what the copy has in their place, if slurmctld has to read other files before these.
+        """
         source = await self._api.get("v1", "configmaps", wanted)
         if source is None or source.get("data", {}) != files:
             return ""
         owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": wanted, "uid": source["metadata"]["uid"]}
         metadata = {"name": active, "labels": source["metadata"].get("labels", {}), "ownerReferences": [owner]}
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(files)}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(first or files)}
         # An apply would leave files that somebody else added, so an object that is there is replaced as a whole.
         there = await self._api.get("v1", "configmaps", active)
         self._lease.check()
@@ -76,4 +87,6 @@ class Configurer:
         else:
             metadata["resourceVersion"] = there["metadata"]["resourceVersion"]
             await self._api.replace("v1", "configmaps", body)
+        if first and first != files:
+            return f"copied topologies to {active} that nodes come into, or leave, before the declared configuration"
         return f"copied the declared configuration to {active}"

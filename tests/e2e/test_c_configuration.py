@@ -120,6 +120,35 @@ def test_a_changed_option_is_read_by_slurmctld_and_all_nodes_and_a_removed_parti
     slurm.wait("the partition is gone", lambda: slurm.sh("sinfo -h -o %R").ok() == "main", 90)
 
 
+def test_a_tree_comes_in_one_pulumi_up_and_goes_in_another_under_jobs(slurm, edit):
+    config = yaml.safe_load(slurm.cluster.stack.config_file.read_text())["config"]
+    place = {"name": "fabric", "unit": "rack1"}
+    tree = {"name": "fabric", "type": "tree", "switches": {"core": ["rack1", "rack2"]}}
+    submit = "sbatch --parsable -N2 -o /dev/null --wrap 'sleep 600'"
+    runs, waits = slurm.sh(f"{submit}; {submit}").ok().split()
+
+    def states() -> list[str]:
+        shown = slurm.sh(f"squeue -h -S i -j {runs},{waits} -o %T:%r").ok().split()
+        assert not [state for state in shown if "Held" in state], shown
+        return [state.partition(":")[0] for state in shown]
+
+    def switches() -> str:
+        return slurm.on_pod("slurm-controller-0", "scontrol show topology").stdout
+
+    try:
+        slurm.wait("one waits for the other", lambda: states() == ["RUNNING", "PENDING"])
+        sets = [{**each, "topology": [place]} for each in config["pulumi-slurm:nodeSets"]]
+        edit(slurm={**config.get("pulumi-slurm:slurm", {}), "topologies": [tree]}, nodeSets=sets).ok()
+        rack = re.compile(r"^SwitchName=rack1 .*Nodes=cpu-\[0-1\]", re.MULTILINE)
+        slurm.wait("partitions use the tree, with all nodes", lambda: rack.search(switches()), 120)
+        slurm.wait("nothing moves", lambda: condition(slurm, "Progressing")["status"] == "False")
+        edit().ok()
+        slurm.wait("the tree is gone", lambda: "SwitchName" not in switches(), 120)
+        assert states() == ["RUNNING", "PENDING"]
+    finally:
+        slurm.sh(f"scancel {runs} {waits}").ok()
+
+
 def declared_at(slurm) -> datetime.datetime:
     """Return when the declared configuration was last written."""
     metadata = slurm.get("configmap", "slurm-config-wanted", "--show-managed-fields")["metadata"]

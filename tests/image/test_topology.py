@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
+from slurm_operator.decide.cluster import config, topologies
 from slurm_operator.decide.nodes import topology
+from slurm_operator.findings import Finding
+from slurm_operator.state.slurm import SlurmNode
 
 from components.config import parse
 from components.slurm.topology_yaml import topology_yaml
@@ -104,6 +108,77 @@ def test_the_operator_gives_the_places_that_slurmctld_takes(cluster: SmallCluste
     refused = place(cluster, at)
     assert (refused == "") is taken, refused
     assert taken or "Requested topology configuration is not available" in refused
+
+
+@dataclasses.dataclass
+class Steps:
+    """Takes slurmctld to other files by the operator's own steps, as it does pass by pass."""
+
+    cluster: SmallCluster
+    files: dict[str, str]
+    place: str = ""
+
+    def to(self, wanted: dict[str, str], place_there: str) -> list[str]:
+        """Go there, and return after each step whether the tree is there, and whether it is the partitions' own."""
+        seen = []
+        while self.files != wanted:
+            found = topologies.before_reading(
+                wanted, self.files, {WORKER: SlurmNode(WORKER, frozenset(), topology=self.place)}
+            )
+            if isinstance(found, Finding):
+                assert "waits for their places" in found.message, found
+                assert self.place != place_there
+                self._put(place_there)
+                continue
+            for change in found.leaving:
+                self._put(change.topology or "")
+            self._read(dict(found.files))
+            is_there, is_used = ("SwitchName=core" in scontrol(self.cluster, f"show topology {name}")
+                                 for name in ("fabric", ""))  # fmt: skip
+            seen.append("used" if is_used else "there" if is_there else "gone")
+        return seen
+
+    def _put(self, at: str) -> None:
+        assert place(self.cluster, at) == ""
+        self.place = at
+
+    def _read(self, files: dict[str, str]) -> None:
+        for name in {*self.files, *files}:
+            text = files.get(name)
+            change = f"rm /etc/slurm/{name}" if text is None else f"cat > /etc/slurm/{name} <<'TEXT'\n{text}TEXT"
+            self.cluster.pod(change, name=CONTROLLER).check_returncode()
+        scontrol(self.cluster, "reconfigure")
+        mark = config.mark(files[names.SLURM_CONF])
+        self.cluster.wait("it is read", lambda: config.mark(scontrol(self.cluster, "show config")) == mark, 60)
+        self.files = files
+
+
+def test_a_tree_comes_and_goes_under_running_and_waiting_jobs(new_cluster: NewCluster) -> None:
+    """On a node that had no place before; slurmctld holds no job for it."""
+    with new_cluster() as cluster:
+        without = {names.SLURM_CONF: cluster.pod(f"cat /etc/slurm/{names.SLURM_CONF}", name=CONTROLLER).stdout}
+        with_tree = config.marked({**without, names.TOPOLOGY_YAML: RENDERED})
+        submit = f"sbatch --parsable --mem=100 -n{cluster.cpus} -o /dev/null --wrap 'sleep 600'"
+        jobs = [cluster.jail(submit, user=ALICE).stdout.strip() for _ in range(3)]
+
+        def states() -> list[str]:
+            shown = cluster.jail(f"squeue -h -S i -j {','.join(jobs)} -o %T:%r", user=ALICE).stdout.split()
+            assert not [state for state in shown if "Held" in state], shown
+            return [state.partition(":")[0] for state in shown]
+
+        cluster.wait("one runs", lambda: states() == ["RUNNING", "PENDING", "PENDING"], 60)
+        steps = Steps(cluster, without)
+        assert steps.to(with_tree, "fabric:pods:spine1:leaf7,nvlink:a") == ["there", "used"]
+        assert nodes(cluster, "leaf7") == [WORKER]
+        assert states() == ["RUNNING", "PENDING", "PENDING"]
+        cluster.jail(f"scancel {jobs.pop(0)}", user=ALICE)
+        cluster.wait("the next runs in the tree", lambda: states() == ["RUNNING", "PENDING"], 60)
+
+        assert steps.to(without, "") == ["there", "gone"]
+        assert states() == ["RUNNING", "PENDING"]
+        cluster.jail(f"scancel {jobs.pop(0)}", user=ALICE)
+        cluster.wait("the last runs without one", lambda: states() == ["RUNNING"], 60)
+        cluster.jail(f"scancel {jobs.pop(0)}", user=ALICE)
 
 
 def test_slurmctld_ends_with_files_that_lack_a_nodes_place(new_cluster: NewCluster) -> None:

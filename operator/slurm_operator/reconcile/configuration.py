@@ -39,8 +39,8 @@ class Configuration:
     def __init__(self, executor: Executor, configurer: Configurer) -> None:
         self._executor = executor
         self._configurer = configurer
-        self._verdict: tuple[tuple[str, str], config.Verdict] = (("", ""), config.Verdict(False, ""))
-        """By which pod of the config dry run, about which content; and what it said."""
+        self._verdicts: dict[tuple[str, str], config.Verdict] = {}
+        """By which pod of the config dry run, about which content → what it said; the last two."""
         self._told = GrowingPause(first_seconds=3, longest_seconds=60)
         self._asked_nodes = GrowingPause(first_seconds=120, longest_seconds=3600)
         self._closed: tuple[datetime.datetime | None, frozenset[str]] = (None, frozenset())
@@ -82,8 +82,8 @@ class Configuration:
     ) -> config.Verdict | Finding:
         """Return what the config dry run's pods `by` say of the files, or a finding that they said nothing yet."""
         content = (by, config.content_hash(files))
-        if self._verdict[0] == content:
-            return self._verdict[1]
+        if content in self._verdicts:
+            return self._verdicts[content]
         try:
             verdict = await dry_run.ask(url, files, seconds)
         except dry_run.DryRunError as error:
@@ -92,7 +92,7 @@ class Configuration:
             waits = f"what is new waits until a slurmctld has tried it apart from the cluster: {error}"
             return under_way(Reason.CONFIG_DRY_RUN_PENDING, waits)
         log.info("config dry run: %s %s", "accepted" if verdict.accepted else "refused", verdict.words)
-        self._verdict = (content, verdict)
+        self._verdicts = {**dict([*self._verdicts.items()][-1:]), content: verdict}
         return verdict
 
     def _has_waited(self) -> bool:
@@ -117,8 +117,7 @@ class Configuration:
         rest, body, seen, running = now.rest, now.body, now.seen, now.running
         findings, wanted, active = Findings(), seen.desired_config, seen.active_config
         by = daemons.tried_by(seen)
-        known = wanted is not None and self._verdict[0] == (by, config.content_hash(wanted))
-        verdict = self._verdict[1] if known else None
+        verdict = None if wanted is None else self._verdicts.get((by, config.content_hash(wanted)))
         # A slurmctld that has read its files since has opened the partitions again.
         same = isinstance(running, Running) and running.started == self._closed[0]
         shut = self._closed[1] if same else frozenset()
@@ -131,9 +130,10 @@ class Configuration:
                 findings.append(tried)
             else:
                 decided = decide(verdict=tried)
-        if isinstance(decided, config.Promote) and (kept := await self._take_out(now, nodes, decided)):
-            findings += kept
-            decided = None
+        if isinstance(decided, config.Promote):
+            step = await self._next_step(now, nodes, decided)
+            findings += step if isinstance(step, list) else []
+            decided = step if isinstance(step, config.Promote) else None
         match decided:
             case config.Promote():
                 copying = self._configurer.promote(seen.cluster, decided)
@@ -171,12 +171,25 @@ class Configuration:
                 findings += await self._executor.attempt(body, "Reconfigure", told)
         return findings, closed
 
-    async def _take_out(self, now: PassContext, nodes: Nodes | Unknown, decided: config.Promote) -> list[Finding]:
-        """Take nodes out of topologies that the new files lack, and return why that did not do; empty if it did."""
-        leaving = topologies.before_reading(decided.files, now.seen.active_config, nodes)
-        if isinstance(leaving, Finding):
-            return [leaving]
-        return [failed for change in leaving for failed in await self._executor.execute(now.rest, now.body, change)]
+    async def _next_step(
+        self, now: PassContext, nodes: Nodes | Unknown, decided: config.Promote
+    ) -> config.Promote | list[Finding]:
+        """Take nodes out of topologies that the next files lack, and return these files, or why they wait.
+
+        Topologies come and go in files of their own, which are tried, too.
+        """
+        seen, wanted = now.seen, decided.files
+        step = topologies.before_reading(wanted, seen.active_config, nodes)
+        if isinstance(step, Finding):
+            return [step]
+        if step.files != wanted:
+            by, seconds = daemons.tried_by(seen), now.budget.left(TRIED_AFTER_SECONDS)
+            tried = await self._try(by, seen.cluster.dry_run_url, step.files, seconds, first=False)
+            if isinstance(tried, Finding) or not tried.accepted:
+                return [tried if isinstance(tried, Finding) else config.refused(tried)]
+            decided = config.Promote(step.files, tried.words, wanted)
+        failed = [one for change in step.leaving for one in await self._executor.execute(now.rest, now.body, change)]
+        return failed or decided
 
     async def ask_nodes(self, now: PassContext, nodes: Nodes | Unknown) -> Findings:
         """Report nodes that have not read slurmctld's present configuration, and have slurmctld tell them again.

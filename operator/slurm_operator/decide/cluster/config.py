@@ -48,10 +48,17 @@ class TryConfig:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Promote:
-    """Copy the wanted files byte for byte into the active ConfigMap. `words` are slurmctld's complaints about them."""
+    """Copy files byte for byte into the active ConfigMap.
+
+    Attributes:
+        files: the wanted ones, or those that slurmctld has to read before these.
+        words: slurmctld's complaints about them.
+        wanted: what Pulumi declared, if that is not `files`.
+    """
 
     files: Mapping[str, str]
     words: str = ""
+    wanted: Mapping[str, str] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -144,13 +151,21 @@ def promotion(
     if verdict is None:
         return TryConfig(wanted)
     if not verdict.accepted:
-        return Finding(
-            Reason.CONFIGURATION_REFUSED,
-            f"the declared configuration is not used, since slurmctld refuses it: {verdict.words}",
-            Severity.WRONG | Severity.BLOCKING,
-        )
+        return refused(verdict)
     held = None if active is None else _cost(wanted, active, jobs) or _open(wanted, active, closed)
     return held or Promote(wanted, verdict.words)
+
+
+def refused(verdict: Verdict) -> Finding:
+    """Return a finding with slurmctld's words about files that the config dry run did not accept."""
+    words = f"the declared configuration is not used, since slurmctld refuses it: {verdict.words}"
+    return Finding(Reason.CONFIGURATION_REFUSED, words, Severity.WRONG | Severity.BLOCKING)
+
+
+def marked(files: Mapping[str, str]) -> dict[str, str]:
+    """Return files with a mark of their own in slurm.conf, which tells them from those they were made of."""
+    own = f"{names.CONFIG_MARK}={content_hash(files)}"
+    return {**files, names.SLURM_CONF: _MARK.sub(own, files.get(names.SLURM_CONF, ""), count=1)}
 
 
 def _cost(wanted: Mapping[str, str], active: Mapping[str, str], jobs: Iterable[SlurmJob] | Unknown) -> Finding | None:

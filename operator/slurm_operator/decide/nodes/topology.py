@@ -81,9 +81,11 @@ def place(own: Sequence[Place], k8s_node: K8sNode | None, now: str, known: Topol
     pairs = [_pair(of, k8s_node, known.active) for of in own]
     if known.settled:
         return ",".join(pair for pair in pairs if pair)
+    if not all(pair and takes(known.wanted, pair) for pair in pairs):
+        return None
     # slurmctld may read the wanted files before this is done, and until then partitions use the old places.
-    keeps = not now or set(now.split(",")) <= set(pairs)
-    return ",".join(pairs) if keeps and all(pair and takes(known.wanted, pair) for pair in pairs) else None
+    places = {_name(pair): pair for pair in [*pairs, *now.split(",")] if pair}
+    return ",".join(places.values())
 
 
 def _pair(own: Place, k8s_node: K8sNode | None, entries: Entries) -> str:
