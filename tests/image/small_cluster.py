@@ -127,6 +127,9 @@ class SmallCluster:
         as_in_kubernetes: gives workers and logins only the capabilities of components/pods/pod_security.py.
     """
 
+    cpus = os.cpu_count() or 1
+    """So many CPUs a worker's slurmd registers."""
+
     def __init__(
         self,
         image: Path,
@@ -297,7 +300,7 @@ class SmallCluster:
         node = {
             "controller": "slurm-controller:6817",
             "nodeSet": "cpu",
-            "cpus": os.cpu_count(),
+            "cpus": self.cpus,
             "memoryMib": memory_mib,
         }
         if processes := self._node_set["resources"].get("processes"):

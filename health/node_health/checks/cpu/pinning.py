@@ -27,25 +27,33 @@ class Pinning:
         own: those on which the pod's processes may run.
         ordered: all of the machine, in Slurm's order.
         binds: whether slurmstepd binds tasks, with task/affinity.
+        keeps: whether a job's processes keep to its cores (ConstrainCores).
     """
 
     own: frozenset[int]
     ordered: tuple[int, ...]
     binds: bool
+    keeps: bool
 
 
 def look(machine: Machine) -> Pinning:
     """Reads the fetched configuration, and the machine's CPUs."""
     binds = re.search(r"(?im)^TaskPlugin=.*\baffinity\b", machine.text(f"{_CONF}/{names.SLURM_CONF}")) is not None
     keeps = re.search(r"(?im)^ConstrainCores=yes$", machine.text(f"{_CONF}/{names.CGROUP_CONF}")) is not None
-    if not (binds or keeps):
-        raise DoesNotApplyError("jobs are not pinned: slurm.constrainCores is false")
     allowed = re.search(r"^Cpus_allowed_list:\s*(\S+)$", machine.text("/proc/self/status"), re.MULTILINE)
     if not allowed:
         raise ValueError("/proc/self/status has no Cpus_allowed_list")
     online = numbers(machine.text(f"{_CPUS}/online"))
     ordered = sorted(online, key=lambda cpu: (*_first_neighbours(machine.path(f"{_CPUS}/cpu{cpu}")), cpu))
-    return Pinning(frozenset(numbers(allowed[1]) & online), tuple(ordered), binds)
+    pinning = Pinning(frozenset(numbers(allowed[1]) & online), tuple(ordered), binds, keeps)
+    if not (binds or keeps) and len(pinning.own) > machine.declared.cpus:
+        why = _not_exclusive(pinning, machine)
+        raise DoesNotApplyError(f"jobs are not pinned: {why}, and slurm.constrainCores is false")
+    return pinning
+
+
+def _not_exclusive(pinning: Pinning, machine: Machine) -> str:
+    return f"the pod has no exclusive CPUs ({len(pinning.own)} CPUs, {machine.declared.cpus} declared)"
 
 
 def _first_neighbours(folder: Path) -> list[int]:
@@ -56,13 +64,15 @@ def _first_neighbours(folder: Path) -> list[int]:
 
 def judge(pinning: Pinning, machine: Machine) -> Finding:
     """FAIL when steps would not start, WARNING when jobs do not keep to CPUs of their own."""
+    if not (pinning.binds or pinning.keeps):
+        return passes(f"jobs share the pod's own CPUs {listed(pinning.own)}: slurm.constrainCores is false")
     declared = machine.declared.cpus
     given = frozenset(pinning.ordered[:declared])
     if not given <= pinning.own:
         why = f"Slurm gives out the machine's CPUs {listed(given)}, and the pod owns {listed(pinning.own)}"
         return fails(f"steps do not start: {why}") if pinning.binds else warns(f"jobs are not pinned: {why}")
     if len(pinning.own) > declared:
-        why = f"the pod has no exclusive CPUs ({len(pinning.own)} CPUs, {declared} declared)"
+        why = _not_exclusive(pinning, machine)
         return warns(f"jobs keep to CPUs {listed(given)}, which other pods may use: {why}")
     return passes(f"jobs keep to their own of the pod's CPUs {listed(given)}")
 
