@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from devcluster.cli import up
+from devcluster.cli.login import Login
 from devcluster.node import node_cli
 from devcluster.node.instance import Instance
 from devcluster.stacks.stack import PROGRAMS
@@ -65,9 +66,13 @@ class Slurm:
     cluster: up.Cluster
 
     def sh(self, script: str, *, user: str = "dev", seconds: int = 60) -> Done:
-        """Run a shell script on a login node over SSH. The limit stands inside too: a hung srun waits for ever."""
+        """Run a shell script on a login node over SSH."""
+        return self.at(self.cluster.login, script, user=user, seconds=seconds)
+
+    def at(self, login: Login, script: str, *, user: str = "dev", seconds: int = 60) -> Done:
+        """Run a shell script where `login` leads. The limit stands inside too: a hung srun waits for ever."""
         bounded = f"timeout {seconds} bash -c {shlex.quote(script)}"
-        return _done(self.cluster.login.run_command([bounded], user=user), seconds + 20)
+        return _done(login.run_command([bounded], user=user), seconds + 20)
 
     def kubectl(self, *arguments: str, seconds: int = 60, text: str | None = None) -> Done:
         """kubectl in the cluster's namespace."""
