@@ -1,5 +1,6 @@
 """Features of Slurm that need no configuration of this project's: each is tried once in a jail (docs/tested.md)."""
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,10 +23,15 @@ def cluster(new_cluster: NewCluster) -> Iterator[SmallCluster]:
         yield started
 
 
-def administer(cluster: SmallCluster, command: str) -> str:
-    """Run a command as SlurmUser in slurmctld's pod, as `kubectl exec` does."""
+def asked(cluster: SmallCluster, command: str) -> subprocess.CompletedProcess[str]:
+    """A command of SlurmUser's in slurmctld's pod, as `kubectl exec` runs it."""
     become = "setpriv --reuid=64030 --regid=64030 --clear-groups"
-    done = cluster.pod(f"{become} /opt/slurm/bin/{command}", name=CONTROLLER)
+    return cluster.pod(f"{become} /opt/slurm/bin/{command}", name=CONTROLLER)
+
+
+def administer(cluster: SmallCluster, command: str) -> str:
+    """Run a command as SlurmUser, and return its output."""
+    done = asked(cluster, command)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -53,11 +59,14 @@ def test_a_reservation_keeps_its_nodes_for_an_account(cluster: SmallCluster) -> 
         administer(cluster, "scontrol delete reservation=class")
 
 
-def test_a_reservation_names_no_users(cluster: SmallCluster) -> None:
-    """People are in the jail alone, where slurmctld looks up nobody (docs/limits.md)."""
-    command = f"/opt/slurm/bin/scontrol create reservation=hers users={ALICE} nodes=ALL starttime=now duration=10"
-    assert cluster.pod(command, name=CONTROLLER).returncode != 0
-    assert "hers" not in administer(cluster, "scontrol show reservations")
+@pytest.mark.parametrize("user", ["alice", str(ALICE)])
+def test_a_reservation_names_no_users(cluster: SmallCluster, user: str) -> None:
+    """People are in the jail alone, and slurmctld of 26.05 looks a reservation's users up in its pod (limits.md)."""
+    make = "scontrol create reservation=hers nodes=ALL starttime=now duration=10"
+    assert asked(cluster, f"{make} users={user}").stderr == "Error creating the reservation: Unspecified error\n"
+    assert f"Reservation request has invalid user {user}" in cluster.log(CONTROLLER)
+    assert asked(cluster, f"{make} users=root").returncode == 0, "its own users it knows"
+    administer(cluster, "scontrol delete reservation=hers")
 
 
 def test_a_job_waits_for_a_licence_until_the_one_before_gives_it_back(cluster: SmallCluster) -> None:
@@ -75,6 +84,22 @@ def test_a_job_waits_for_a_licence_until_the_one_before_gives_it_back(cluster: S
 def test_each_task_of_an_array_knows_its_number(cluster: SmallCluster) -> None:
     submit(cluster, "-n1 --mem=50 --array=3,5 -o array-%a", "echo $SLURM_ARRAY_TASK_ID")
     cluster.wait("both tasks", lambda: cluster.jail("cat array-*", user=ALICE).stdout == "3\n5\n", 60)
+
+
+def test_sattach_shows_what_a_running_step_writes(cluster: SmallCluster) -> None:
+    writes = 'sh -c "while :; do echo tick; sleep 0.2; done"'
+    job = submit(cluster, "-n1 --mem=50 -o /dev/null", f"srun -n1 {writes}")
+    try:
+        attach = f"timeout 3 sattach {job}.0"
+        cluster.wait("it shows", lambda: "tick\n" in cluster.jail(attach, user=ALICE).stdout, 60)
+    finally:
+        cluster.jail(f"scancel {job}", user=ALICE)
+
+
+def test_x11_is_refused_in_words(cluster: SmallCluster) -> None:
+    refused = cluster.jail("DISPLAY=localhost:10.0 srun -n1 --x11 true", user=ALICE)
+    assert refused.returncode != 0
+    assert "x11 forwarding" in refused.stderr.lower(), refused
 
 
 def test_a_crontab_of_slurms_runs_in_the_jail(cluster: SmallCluster) -> None:
