@@ -10,7 +10,7 @@ from components.config.accounts.between import CHECKS
 from components.config.accounts.qos import Qos
 from components.config.model import Model, NotParsedError, setting
 from components.config.pods.pod_options import POD_OPTIONS, PlacedPodOptions
-from components.config.pods.resources import PodResources, accounting_resources, database_resources
+from components.config.pods.resources import AccountingResources, DatabaseResources
 from components.config.rule import Violation, rule
 from components.config.storage import DatabaseStorage
 from components.config.values.addresses import HostName
@@ -146,12 +146,12 @@ class Accounting(Model):
         "mariadb: the program declares a MariaDB; external: one that is there is used; off: nothing is recorded.",
         default=AccountingMode.OFF,
     )
-    resources: PodResources = setting("What the pod of slurmdbd asks for.", factory=accounting_resources)
+    resources: AccountingResources = setting("What the pod of slurmdbd asks for.", factory=AccountingResources)
     pod: PlacedPodOptions = setting(POD_OPTIONS, factory=PlacedPodOptions)
     storage: DatabaseStorage = setting("The volume of the database, for mode mariadb.", factory=DatabaseStorage)
-    database_resources: PodResources = setting(
+    database_resources: DatabaseResources = setting(
         "What the pod of the database asks for, for mode mariadb; its buffer pool follows from memory.",
-        factory=database_resources,
+        factory=DatabaseResources,
     )
     external: ExternalDatabase | None = setting("The server to use, for mode external.", default=None)
     enforce: list[Enforcement] = setting(

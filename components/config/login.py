@@ -11,7 +11,7 @@ from components.config.logins.service import LoginService
 from components.config.model import Model, NotParsedError, setting
 from components.config.nodes.submounts import Submount, too_much_memory
 from components.config.pods.pod_options import POD_OPTIONS, PlacedPodOptions
-from components.config.pods.resources import PodResources, login_resources
+from components.config.pods.resources import LoginResources
 from components.config.rule import Violation, named_twice, rule
 from components.config.values.quantities import Duration, WholeNumber, memory_mib
 from components.config.values.users import GroupName, SshPublicKey, UserName
@@ -56,7 +56,7 @@ class Login(Model):
     replicas: WholeNumber = setting("Number of login nodes behind the Service.", default=1, ge=0, le=100)
     service: LoginService = setting("How SSH is reached.", factory=LoginService)
     users: list[User] = setting("First users; more are made with adduser in the jail.", factory=list)
-    resources: PodResources = setting("What each login node asks for.", factory=login_resources)
+    resources: LoginResources = setting("What each login node asks for.", factory=LoginResources)
     submounts: list[Submount] = setting(
         "Paths of the jail that are another volume's on login nodes, such as data sets that jobs see too.", factory=list
     )

@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 from components.config import topologies
 from components.config.model import Model, setting
 from components.config.pods.pod_options import POD_OPTIONS, PlacedPodOptions
-from components.config.pods.resources import PodResources, controller_resources, rest_resources
+from components.config.pods.resources import ControllerResources, RestResources
 from components.config.rule import Violation, named_twice, rule
 from components.config.scripts import Scripts
 from components.config.slurm_keys import cgroup_conf, defaults
@@ -194,14 +194,14 @@ class Controller(Model):
     """The pod of slurmctld."""
 
     state_storage: StateStorage = setting("The volume of the job queue.", factory=StateStorage)
-    resources: PodResources = setting("What the pod asks for.", factory=controller_resources)
+    resources: ControllerResources = setting("What the pod asks for.", factory=ControllerResources)
     pod: PlacedPodOptions = setting(POD_OPTIONS, factory=PlacedPodOptions)
 
 
 class Rest(Model):
     """The pod of slurmrestd."""
 
-    resources: PodResources = setting("What the pod asks for.", factory=rest_resources)
+    resources: RestResources = setting("What the pod asks for.", factory=RestResources)
     pod: PlacedPodOptions = setting(POD_OPTIONS, factory=PlacedPodOptions)
     tls: bool | None = setting(
         "Whether it is reached by HTTPS alone, through a proxy in its pod. Default: when there are certificates.",

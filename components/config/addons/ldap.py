@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from components.config.accounting import AuthoritySecret, PasswordSecret
 from components.config.model import Model, setting
-from components.config.pods.resources import PodResources, ldap_resources
+from components.config.pods.resources import LdapResources
 from components.config.rule import Violation, rule
 from components.config.values.quantities import Duration
 from components.config.values.users import DistinguishedName, LdapFilter, LdapUri
@@ -42,7 +42,7 @@ class Ldap(Model):
         unit="s, m or h",
         default=f"{policies.LDAP_SECONDS // 60}m",
     )
-    resources: PodResources = setting("What the pod that asks the LDAP server needs.", factory=ldap_resources)
+    resources: LdapResources = setting("What the pod that asks the LDAP server needs.", factory=LdapResources)
 
     @rule
     def _address(self) -> Iterator[Violation]:

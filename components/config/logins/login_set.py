@@ -9,7 +9,7 @@ from components.config.logins.service import LoginService
 from components.config.model import Model, setting
 from components.config.nodes.submounts import Submount
 from components.config.pods.pod_options import POD_OPTIONS, PlacedPodOptions
-from components.config.pods.resources import PodResources
+from components.config.pods.resources import LoginResources
 from components.config.rule import Violation, rule
 from components.config.values.object_names import ObjectName, SetName
 from components.config.values.quantities import Duration, WholeNumber, memory_mib
@@ -35,7 +35,7 @@ class LoginSet(Model):
         "How SSH is reached; replaces login.service. Without it, the set has login.service but for its nodePort.",
         default=None,
     )
-    resources: PodResources | None = setting("What each login node asks for; replaces login.resources.", default=None)
+    resources: LoginResources | None = setting("What each login node asks for; replaces login.resources.", default=None)
     submounts: list[Submount] | None = setting(
         "Paths of the jail that are another volume's there; replaces login.submounts.", default=None
     )
@@ -84,7 +84,7 @@ class LoginNodes:
     name: str
     replicas: int
     service: LoginService
-    resources: PodResources
+    resources: LoginResources
     submounts: Sequence[Submount]
     grace: str
     limits: LoginLimits

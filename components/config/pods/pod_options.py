@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Final
 
 from components.config.model import Model, setting
 from components.config.pods.placement import Affinity, TopologySpread
-from components.config.pods.resources import PodResources, Toleration, sidecar_resources
+from components.config.pods.resources import SidecarResources, Toleration
 from components.config.rule import Violation, named_twice, rule
 from components.config.values.files import SYSTEM, AbsolutePath, RelativePath, meets
 from components.config.values.images import ImmutableImage
@@ -102,7 +102,7 @@ class Sidecar(Model):
     args: list[str] = setting("Arguments.", factory=list)
     env: dict[VariableName, str] = setting("Environment variables.", factory=dict)
     run_as_user: WholeNumber = setting("User and group that it runs as; never root.", default=65534, ge=1, le=2**31 - 1)
-    resources: PodResources = setting("What the container asks for.", factory=sidecar_resources)
+    resources: SidecarResources = setting("What the container asks for.", factory=SidecarResources)
     volume_mounts: list[VolumeMount] = setting("Volumes that it sees.", factory=list)
 
 
