@@ -145,7 +145,7 @@ def test_a_record_keeps_the_size_that_it_was_made_with_and_slurm_refuses_less(cl
     cluster.start_worker(SECOND, REVISION, memory_mib=100_000_000)  # More than the machine has.
     cluster.wait("it is refused", lambda: "INVALID_REG" in record(cluster).get("State", ""), SECONDS)
     assert record(cluster)["Reason"].startswith("Low RealMemory")
-    # What the operator does (slurm_operator/execute.py): the record goes as soon as the pod was told to end.
+    # What the operator does (slurm_operator/changes/workloads.py): the record goes as soon as the pod was told to end.
     cluster.end(SECOND)
     slurm(cluster, f"scontrol delete nodename={SECOND}")
     cluster.start_worker(SECOND, REVISION, memory_mib=512)

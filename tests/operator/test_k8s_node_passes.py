@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 from slurm_operator import actions, execute
+from slurm_operator.changes.workloads import Workloads
 from slurm_operator.clients.kubernetes import KubernetesApi, Object
 from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets.deletion import RemoveFinalizer
@@ -288,7 +289,7 @@ def test_a_node_set_goes_though_its_status_has_changed_and_stays_if_somebody_spo
         api = KubernetesApi(lambda: cluster.admin.access, cluster.namespace)
         acting = execute.Executor(api, LeaseFor(9))
         try:
-            going = acting.remove_finalizer(seen, RemoveFinalizer(None, "its jobs have ended"))
+            going = acting.node_sets.remove_finalizer(seen, RemoveFinalizer(None, "its jobs have ended"))
             return [each.reason for each in await acting.attempt(seen, "Release", going)]
         finally:
             await api.close()
@@ -312,7 +313,7 @@ def test_a_kubernetes_node_is_cordoned_beside_what_others_say_of_it(cluster: Wor
         api = KubernetesApi(lambda: admin.access, cluster.namespace)
         try:
             decided = actions.DeletePod("cpu-0", "7", actions.Purpose.ELSEWHERE, "3 of 4 GPUs answer", cordon=name)
-            await execute.Executor(api, LeaseFor(9))._cordon(decided)
+            await Workloads(api, LeaseFor(9)).cordon(decided)
         finally:
             await api.close()
 

@@ -1,8 +1,12 @@
-"""Parts of JSON patches (RFC 6902), whose tests are preconditions about a part of an object."""
+"""JSON patches (RFC 6902), whose tests are preconditions about a part of an object."""
 
 from __future__ import annotations
 
-from slurm_operator.clients.kubernetes import Object
+from collections.abc import Sequence
+
+import httpx
+
+from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 
 
 def as_seen(body: Object, *paths: str) -> list[Object]:
@@ -13,6 +17,20 @@ def as_seen(body: Object, *paths: str) -> list[Object]:
 def escaped(key: str) -> str:
     """Return a key as a path has it."""
     return key.replace("~", "~0").replace("/", "~1")
+
+
+async def patch(api: KubernetesApi, group: str, plural: str, name: str, operations: Sequence[Object]) -> None:
+    """Carry out a JSON patch.
+
+    Raises:
+        KubernetesError: 409 if one of its tests fails.
+    """
+    try:
+        await api.patch(group, plural, name, operations)
+    except KubernetesError as error:
+        if error.status != httpx.codes.UNPROCESSABLE_ENTITY:
+            raise
+        raise KubernetesError(httpx.codes.CONFLICT, str(error)) from error
 
 
 def _part(body: Object, path: str) -> object:

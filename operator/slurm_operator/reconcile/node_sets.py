@@ -135,10 +135,10 @@ class NodeSets:
         """Set the finalizer on a NodeSet, or else its size if it has none; return the failures."""
         wanted = state.node_set
         if not wanted.deleting and wanted.finalizer_url != rest.url:
-            adding = self._executor.add_finalizer(body, rest.url)
+            adding = self._executor.node_sets.add_finalizer(body, rest.url)
             return await self._executor.attempt(body, "Guard", adding)
         if wanted.replicas is None and not state.is_missing:
-            sizing = self._executor.write_size(body, state.current)
+            sizing = self._executor.node_sets.write_size(body, state.current)
             return await self._executor.attempt(body, "WriteSize", sizing)
         return []
 
@@ -156,7 +156,7 @@ class NodeSets:
 
     async def remove_finalizer(self, body: Object, decided: deletion.RemoveFinalizer) -> list[Finding]:
         """Let a NodeSet go; return why that failed."""
-        removing = self._executor.remove_finalizer(body, decided)
+        removing = self._executor.node_sets.remove_finalizer(body, decided)
         failed = await self._executor.attempt(body, "Release", removing)
         if not failed:
             self._forget(body["metadata"]["name"])
