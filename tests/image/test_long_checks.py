@@ -12,7 +12,7 @@ from slurm_operator.clients.slurm.slurm_error import SlurmError
 from slurm_operator.decide.cluster.checks import long_checks
 from slurm_operator.decide.cluster.checks.ledger import CheckJob, Verdict
 from slurm_operator.decide.cluster.checks.selection import Submission
-from slurm_operator.reconcile.long_checks import job
+from slurm_operator.reconcile.health.long_checks import job
 from slurm_operator.state.resources import LongCheck
 from slurm_operator.state.slurm import SeenCheckJob
 

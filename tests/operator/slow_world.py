@@ -186,7 +186,7 @@ class SlowWorld:
         self.api.add(names.SLURM_CLUSTERS, custom("SlurmCluster", "test", spec))
         drift, lease = cast(DriftReconciler, _NoDrift()), lease or LeaseFor(1e9)
         self.reconciler = Reconciler(self.api, lease, Path("/dev/null"), drift, clock=loop.time)
-        self.reconciler._rest = SlowRest(self.slurm, seconds)
+        self.reconciler._rest.client = SlowRest(self.slurm, seconds)
 
     def scale(self, name: str, replicas: int | None) -> None:
         """Say how many nodes a set is to have, or leave that to others."""

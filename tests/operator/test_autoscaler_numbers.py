@@ -72,14 +72,14 @@ def test_while_slurm_cannot_be_seen_none_is_told(monkeypatch: pytest.MonkeyPatch
         raise SlurmError(Trouble.UNREACHABLE, "no answer in time")
 
     def fail(world: SlowWorld) -> None:
-        monkeypatch.setattr(world.reconciler._rest, "_request", away)
+        monkeypatch.setattr(world.reconciler._rest.client, "_request", away)
 
     assert numbers(2, fail) == ({}, {})
 
 
 def test_a_pass_that_is_too_late_to_count_tells_no_old_number_for_long() -> None:
     def grow_slow(world: SlowWorld) -> None:
-        cast(SlowRest, world.reconciler._rest).seconds = 4.9
+        cast(SlowRest, world.reconciler._rest.client).seconds = 4.9
         world.scale("a", 0)
 
     allocated, pending = numbers(4, grow_slow)

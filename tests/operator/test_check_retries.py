@@ -17,7 +17,7 @@ from slurm_operator.decide.cluster.checks.changes import Began, Counted, GaveUp,
 from slurm_operator.decide.cluster.checks.ledger import Aim, CheckJob, Latest, Ledger, Retry, Verdict
 from slurm_operator.decide.cluster.checks.selection import Submission
 from slurm_operator.decide.node_sets import preconditions
-from slurm_operator.reconcile.long_checks import job
+from slurm_operator.reconcile.health.long_checks import job
 from slurm_operator.state.resources import LongCheck
 from slurm_operator.state.slurm import Reservation, SlurmNode
 

@@ -23,7 +23,7 @@ from slurm_operator.decide.cluster.checks.changes import Counted
 from slurm_operator.decide.cluster.checks.ledger import CheckJob, Latest, Ledger, Verdict
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Finding
-from slurm_operator.reconcile.long_checks import LongChecks, job
+from slurm_operator.reconcile.health.long_checks import LongChecks, job
 from slurm_operator.reconcile.pass_budget import PassBudget
 from slurm_operator.reconcile.pass_context import PassContext
 from slurm_operator.state.kubernetes import Pod

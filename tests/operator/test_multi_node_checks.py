@@ -11,7 +11,7 @@ from slurm_operator.actions import Drain
 from slurm_operator.decide.cluster.checks import changes, long_checks, selection
 from slurm_operator.decide.cluster.checks.changes import Counted, Failed
 from slurm_operator.decide.cluster.checks.ledger import Aim, CheckJob, Latest, Ledger, Verdict
-from slurm_operator.reconcile.long_checks import job
+from slurm_operator.reconcile.health.long_checks import job
 from slurm_operator.state.resources import LongCheck
 from slurm_operator.state.slurm import SeenCheckJob, SlurmNode
 

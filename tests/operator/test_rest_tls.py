@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from slurm_operator.clients.slurm import slurmrestd
+from slurm_operator.clients.slurm.rest_renewal import RenewedRest
 from slurm_operator.clients.slurm.slurm_error import Trouble
-from slurm_operator.reconcile import cluster
 
 from contract import paths
 from devcluster.fakes import cert_manager
@@ -92,16 +92,15 @@ def test_a_ca_that_changes_is_read_anew(tmp_path: Path, key_file: Path) -> None:
     file = tmp_path / "ca.crt"
 
     async def clients() -> list[bytes | None]:
-        # The test asks for no API and no lease.
-        reconciler = cluster.Reconciler(None, None, key_file, None, file)  # type: ignore[arg-type]
+        rest = RenewedRest(key_file, file)
         seen = []
         for content in (None, b"one", b"one", b"two"):
             if content is not None:
                 file.write_bytes(content)
-            client = await reconciler._client("https://localhost:1")
+            client = await rest.at("https://localhost:1")
             seen.append(client)
-        plain = await reconciler._client("http://localhost:1")
-        await reconciler.close()
+        plain = await rest.at("http://localhost:1")
+        await rest.close()
         assert seen[1] is seen[2], "an unchanged CA keeps the connections"
         return [each.authority for each in (*seen, plain)]
 

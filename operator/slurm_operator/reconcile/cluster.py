@@ -19,28 +19,19 @@ from slurm_operator.clients.informer import Informer, Watch
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurm.job_listing import JobListing
-from slurm_operator.clients.slurm.slurmrestd import SlurmRest
+from slurm_operator.clients.slurm.rest_renewal import RenewedRest
 from slurm_operator.clients.watched_reads import Reads
 from slurm_operator.configure import Configurer
 from slurm_operator.decide.cluster import accounting, config, daemons, serving, status, topologies, unread
 from slurm_operator.decide.cluster.requeue import Outcome
-from slurm_operator.decide.node_sets import deletion
 from slurm_operator.decide.node_sets.node_set import unchanged
 from slurm_operator.decide.nodes import lost_daemons
 from slurm_operator.findings import Condition, Finding, Findings, Severity, lasting
 from slurm_operator.parse.k8s_nodes import K8sNodeParser
-from slurm_operator.parse.resources import parse_node_set
-from slurm_operator.reconcile import (
-    accounts,
-    administrators,
-    configuration,
-    job_counts,
-    long_checks,
-    node_sets,
-    pod_conditions,
-)
+from slurm_operator.reconcile import accounts, administrators, configuration, job_counts, node_sets, pod_conditions
 from slurm_operator.reconcile.drift import DriftReconciler
-from slurm_operator.reconcile.health import hanging_jobs, outages
+from slurm_operator.reconcile.health import hanging_jobs, long_checks, outages
+from slurm_operator.reconcile.orphaned_sets import OrphanedSets
 from slurm_operator.reconcile.pass_budget import BROUGHT_AFTER_SECONDS, PassBudget
 from slurm_operator.reconcile.pass_context import PassContext
 from slurm_operator.state.kubernetes import K8sNode, Kubernetes, Pod, Unread
@@ -75,15 +66,14 @@ class Reconciler:
         self._reads = reads or api
         self._drift = drift_reconciler
         self._lease = lease
-        self._key_file = key_file
         self._image = image
         self._dry_run_url = dry_run_url
-        self._authority_file = authority_file
-        self._rest: SlurmRest | None = None
+        self._rest = RenewedRest(key_file, authority_file)
         self._jobs = JobListing(clock)
         self._executor = execute.Executor(api, lease)
         self._configurer = Configurer(api, lease)
         self._node_sets = node_sets.NodeSets(self._executor, self._jobs, clock)
+        self._orphaned_sets = OrphanedSets(self._reads, self._rest, self._executor, self._node_sets)
         self._configuration = configuration.Configuration(self._executor, self._configurer)
         self._pod_conditions = pod_conditions.PodConditions(self._executor.report)
         self._administrators = administrators.Administrators(self._executor, lease)
@@ -104,7 +94,7 @@ class Reconciler:
     async def close(self) -> None:
         """Close the connections to slurmrestd, and the watches."""
         await self._informer.close()
-        await self._close_rest()
+        await self._rest.close()
 
     async def run(self) -> Outcome:
         """Do one pass and return how soon another should follow.
@@ -128,8 +118,8 @@ class Reconciler:
         if not bodies:
             metrics.forget_cluster()
             set_bodies = await observe.node_sets(self._reads)
-            await self._finish_deletions(set_bodies, "", budget)
-            await self._say_that_no_cluster_is_there(set_bodies)
+            await self._orphaned_sets.finish_deletions(set_bodies, "", budget)
+            await self._orphaned_sets.say_that_no_cluster_is_there(set_bodies)
             await self._first_configuration()
             return Outcome.PROGRESSING
         for surplus in bodies[1:]:
@@ -139,7 +129,7 @@ class Reconciler:
     async def _pass(self, body: Object, budget: PassBudget) -> Outcome:
         """See, decide and tell; then change nodes, which may take long when Slurm is slow."""
         seen, set_bodies = await observe.kubernetes(self._reads, body)
-        rest = await self._client(seen.cluster.rest_url)
+        rest = await self._rest.at(seen.cluster.rest_url)
         now = PassContext(rest, body, seen, await configuration.running(rest), budget)
         served = await self._look_at_node_sets(now, set_bodies)
         states = {name: own.state for name, own in served.sets.items()}
@@ -172,7 +162,7 @@ class Reconciler:
             await self._long_checks.act(now, states, served.nodes)
             await self._hanging_jobs.act(now, served.nodes)
         self._failed += await self._node_sets.reservations.end_left_over(rest, body, seen.node_sets, budget)
-        await self._finish_deletions(set_bodies, seen.cluster.name, budget)
+        await self._orphaned_sets.finish_deletions(set_bodies, seen.cluster.name, budget)
         if not isinstance(served.nodes, Unknown):
             await self._pod_conditions.tell(workers, served.nodes)
         if self._untold:
@@ -227,40 +217,6 @@ class Reconciler:
         now = datetime.datetime.now(datetime.UTC)
         return lost_daemons.findings(daemons_pods.values(), self._k8s_nodes(daemons_pods), now, blind=blind)
 
-    async def _finish_deletions(self, bodies: Mapping[str, Object], served: str, budget: PassBudget) -> None:
-        """Go on deleting NodeSets that are not served.
-
-        Their SlurmCluster went first, as it does when Pulumi destroys a stack, or they share another's StatefulSet.
-        """
-        every = [parse_node_set(body) for body in bodies.values()]
-        leaving = [node_set for node_set in every if node_set.deleting and node_set.finalizer_url is not None]
-        shared = [node_set for node_set in leaving if serving.is_shared(every, node_set)]
-        for node_set in shared:
-            why = f"StatefulSet {node_set.stateful_set} is another NodeSet's too"
-            await self._node_sets.remove_finalizer(bodies[node_set.name], deletion.RemoveFinalizer(None, why))
-        orphans = [node_set for node_set in leaving if node_set not in shared and node_set.cluster != served]
-        for cluster, url in sorted({(node_set.cluster, node_set.finalizer_url or "") for node_set in orphans}):
-            group = [node_set for node_set in orphans if (node_set.cluster, node_set.finalizer_url) == (cluster, url)]
-            workloads, pods = await observe.workloads(self._reads, cluster)
-            rest = await self._client(url)
-            running = await configuration.running(rest)
-            sets = serving.states(group, workloads, pods, datetime.datetime.now(datetime.UTC))
-            there = await self._node_sets.look(rest, sets, bodies, budget, running=running, cluster_stays=False)
-            for name, served_set in there.sets.items():
-                if served_set.waiting:
-                    await self._node_sets.say(bodies[name], served_set)
-            await self._node_sets.act(rest, there, bodies, budget)
-
-    async def _say_that_no_cluster_is_there(self, set_bodies: Mapping[str, Object]) -> None:
-        """Take back what was said of node sets whose cluster went: nobody looks at their nodes any more."""
-        staying = [body for body in set_bodies.values() if "deletionTimestamp" not in body["metadata"]]
-        told = [body for body in staying if body.get("status", {}).get("conditions")]
-        for body in told:
-            missing = serving.without_cluster(parse_node_set(body))
-            status_now = body["status"]
-            fields = {key: status_now.get(key) for key in ("replicas", "selector", "updating", "restarts")}
-            await self._executor.tell(body, missing.conditions(""), fields, all_of_them=True)
-
     async def _say(
         self,
         body: Object,
@@ -276,7 +232,7 @@ class Reconciler:
             refused = serving.refusal(seen, node_set)
             mine = served.sets.get(node_set.name) or _unserved(seen, node_set, served.nodes)
             if node_set.deleting and not mine.waiting:
-                continue  # Its deletion has ended, or _finish_deletions has reported it.
+                continue  # Its deletion has ended, or finish_deletions has reported it.
             counts, findings = await self._node_sets.say(set_bodies[node_set.name], mine, refused)
             all_counts += [] if refused else [counts]
             if node_set.cluster == seen.cluster.name:
@@ -333,27 +289,8 @@ class Reconciler:
         findings = Findings([Finding(Reason.ANOTHER_CLUSTER_IN_NAMESPACE, message, Severity.BLOCKING | Severity.WRONG)])
         await self._executor.tell(body, findings.conditions(""), {})
 
-    async def _client(self, url: str) -> SlurmRest:
-        authority = _authority(self._authority_file) if url.startswith("https:") else None
-        # cert-manager renews the CA too: kubelet changes the file, and from then on the new one counts.
-        if self._rest is None or (self._rest.url, self._rest.authority) != (url, authority):
-            await self._close_rest()
-            self._rest = SlurmRest(url, self._key_file, authority)
-        return self._rest
-
-    async def _close_rest(self) -> None:
-        if self._rest:
-            await self._rest.close()
-
 
 def _unserved(seen: Kubernetes, node_set: NodeSet, nodes: Nodes | Unknown) -> node_sets.ServedSet:
     """A node set for which nothing is done, so that its status says why."""
     (state,) = serving.states([node_set], seen.workloads, {}, datetime.datetime.now(datetime.UTC))
     return node_sets.ServedSet(state.seen(nodes), unchanged(node_set))
-
-
-def _authority(file: Path) -> bytes | None:
-    try:
-        return file.read_bytes()
-    except OSError:
-        return None
