@@ -10,7 +10,7 @@ from typing import Any
 import hypothesis
 import pytest
 from hypothesis import strategies as st
-from slurm_operator.decide.cluster import drift, ownership
+from slurm_operator.decide.cluster.drift import ownership, restore, rounds
 from slurm_operator.findings import Finding
 from slurm_operator.reconcile.drift import DriftReconciler
 
@@ -40,8 +40,8 @@ def plain(files: Body) -> Body:
     return live({"data": files}, {"pulumi-slurm": tree({"data": files})})
 
 
-def ledger(*objects: Body, revision: str = "r1") -> drift.Ledger:
-    return drift.Ledger(revision, {(each["kind"], each["metadata"]["name"]): each for each in objects})
+def ledger(*objects: Body, revision: str = "r1") -> rounds.Ledger:
+    return rounds.Ledger(revision, {(each["kind"], each["metadata"]["name"]): each for each in objects})
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ def ledger(*objects: Body, revision: str = "r1") -> drift.Ledger:
     ],
 )
 def test_objects_are_held_only_while_the_declaration_is_complete(
-    revision: str, found: drift.Ledger | None, minutes: int, status: str, reason: str
+    revision: str, found: rounds.Ledger | None, minutes: int, status: str, reason: str
 ) -> None:
-    said = drift.standing(revision, found, NOW - minutes * MINUTE, NOW)
+    said = rounds.standing(revision, found, NOW - minutes * MINUTE, NOW)
     assert (said.status, said.reason) == (status, reason)
 
 
@@ -68,20 +68,20 @@ LEAVING = live({"metadata": {"deletionTimestamp": "now"}}, {})
 
 
 def test_what_was_not_seen_is_not_touched() -> None:
-    assert drift.plan(ledger(DECLARED), {}, {}, {}, {}, NOW) == drift.Plan((), ())
+    assert rounds.plan(ledger(DECLARED), {}, {}, {}, {}, NOW) == rounds.Plan((), ())
 
 
 def test_what_is_missing_or_changed_is_applied_and_what_is_clean_is_not() -> None:
     key = ("ConfigMap", "a")
     for before in (None, EDITED):
-        planned = drift.plan(ledger(DECLARED), {key: before}, {key: "other"}, {}, {}, NOW)
-        assert planned == drift.Plan((drift.Check(DECLARED, before),), ())
-    clean = {key: drift.fingerprint(EDITED)}
-    assert drift.plan(ledger(DECLARED), {key: EDITED}, clean, {}, {}, NOW) == drift.Plan((), ())
+        planned = rounds.plan(ledger(DECLARED), {key: before}, {key: "other"}, {}, {}, NOW)
+        assert planned == rounds.Plan((restore.Check(DECLARED, before),), ())
+    clean = {key: restore.fingerprint(EDITED)}
+    assert rounds.plan(ledger(DECLARED), {key: EDITED}, clean, {}, {}, NOW) == rounds.Plan((), ())
 
 
 def test_what_is_going_is_waited_for() -> None:
-    assert drift.plan(ledger(DECLARED), {("ConfigMap", "a"): LEAVING}, {}, {}, {}, NOW) == drift.Plan((), ())
+    assert rounds.plan(ledger(DECLARED), {("ConfigMap", "a"): LEAVING}, {}, {}, {}, NOW) == rounds.Plan((), ())
 
 
 @pytest.mark.parametrize(
@@ -92,24 +92,24 @@ def test_what_is_going_is_waited_for() -> None:
 def test_who_scales_the_operator_to_nothing_is_let_be(name: str, replicas: int, applied: int) -> None:
     declared = {"kind": "Deployment", "metadata": {"name": name}, "spec": {"replicas": 1}}
     found = live({"spec": {"replicas": replicas}}, {}, kind="Deployment", name=name)
-    plan = drift.plan(ledger(declared), {("Deployment", name): found}, {}, {}, {}, NOW)
+    plan = rounds.plan(ledger(declared), {("Deployment", name): found}, {}, {}, {}, NOW)
     assert len(plan.checks) == applied
 
 
 @pytest.mark.parametrize("before", [None, LEAVING])
 def test_a_deleted_claim_is_never_made_anew(before: Body | None) -> None:
-    planned = drift.plan(ledger(CLAIM), {("PersistentVolumeClaim", "c"): before}, {}, {}, {}, NOW)
+    planned = rounds.plan(ledger(CLAIM), {("PersistentVolumeClaim", "c"): before}, {}, {}, {}, NOW)
     assert planned.checks == ()
     assert [each.reason for each in planned.problems] == ["ClaimDeleted"]
 
 
 def test_who_changes_an_object_again_and_again_is_named_and_let_be_for_a_while() -> None:
     key = ("ConfigMap", "a")
-    healed = {key: [NOW - datetime.timedelta(seconds=number) for number in range(drift.FOUGHT_OVER)]}
-    planned = drift.plan(ledger(DECLARED), {key: EDITED}, {}, healed, {}, NOW)
+    healed = {key: [NOW - datetime.timedelta(seconds=number) for number in range(rounds.FOUGHT_OVER)]}
+    planned = rounds.plan(ledger(DECLARED), {key: EDITED}, {}, healed, {}, NOW)
     assert planned.checks == ()
     assert "kubectl" in planned.problems[0].message
-    assert drift.plan(ledger(DECLARED), {key: EDITED}, {}, healed, {}, NOW + MINUTE).checks
+    assert rounds.plan(ledger(DECLARED), {key: EDITED}, {}, healed, {}, NOW + MINUTE).checks
 
 
 WHY = Finding(Reason.ACTION_REFUSED, 'Heal: PATCH /x/a: ConfigMap "a" is invalid')
@@ -118,11 +118,11 @@ WHY = Finding(Reason.ACTION_REFUSED, 'Heal: PATCH /x/a: ConfigMap "a" is invalid
 def test_a_refused_heal_is_tried_ever_less_often_and_told_with_the_objects_name_and_the_refusal() -> None:
     key, last, now, pauses = ("ConfigMap", "a"), None, NOW, []
     for _ in range(8):
-        last = drift.refused(drift.Check(DECLARED, EDITED), last, WHY, now)
+        last = rounds.refused(restore.Check(DECLARED, EDITED), last, WHY, now)
         pauses.append((last.until - now).total_seconds())
-        assert drift.plan(ledger(DECLARED), {key: EDITED}, {}, {}, {key: last}, now).resting == {key}
+        assert rounds.plan(ledger(DECLARED), {key: EDITED}, {}, {}, {key: last}, now).resting == {key}
         now = last.until
-        assert drift.plan(ledger(DECLARED), {key: EDITED}, {}, {}, {key: last}, now).checks
+        assert rounds.plan(ledger(DECLARED), {key: EDITED}, {}, {}, {key: last}, now).checks
     assert pauses == [3, 6, 12, 24, 48, 60, 60, 60]
     assert last is not None
     assert last.problem == Finding(Reason.ACTION_REFUSED, f"ConfigMap a cannot be restored: {WHY.message}")
@@ -130,30 +130,30 @@ def test_a_refused_heal_is_tried_ever_less_often_and_told_with_the_objects_name_
 
 @pytest.mark.parametrize("before", [None, plain({"x": "3"})], ids=["gone", "changed"])
 def test_what_changes_after_a_refusal_is_tried_at_once(before: Body | None) -> None:
-    key, last = ("ConfigMap", "a"), drift.refused(drift.Check(DECLARED, EDITED), None, WHY, NOW)
-    assert drift.plan(ledger(DECLARED), {key: before}, {}, {}, {key: last}, NOW).checks == (
-        drift.Check(DECLARED, before),
+    key, last = ("ConfigMap", "a"), rounds.refused(restore.Check(DECLARED, EDITED), None, WHY, NOW)
+    assert rounds.plan(ledger(DECLARED), {key: before}, {}, {}, {key: last}, NOW).checks == (
+        restore.Check(DECLARED, before),
     )
 
 
 def test_a_conflict_is_tried_again_at_once_and_one_that_lasts_is_told_and_tried_less_often() -> None:
     key, last, pauses = ("ConfigMap", "a"), None, []
     for _ in range(7):
-        last = drift.conflicted(drift.Check(DECLARED, EDITED), last, NOW)
+        last = rounds.conflicted(restore.Check(DECLARED, EDITED), last, NOW)
         pauses.append((last.until - NOW).total_seconds())
-        assert (last.problem is None) == (last.times < drift.CONFLICTS_TOLD)
+        assert (last.problem is None) == (last.times < rounds.CONFLICTS_TOLD)
     assert pauses == [0, 0, 0, 0, 3, 6, 12]
     assert last is not None
     other = plain({"x": "3"})
-    assert drift.plan(ledger(DECLARED), {key: other}, {}, {}, {key: last}, NOW).resting == {key}, "it changes always"
+    assert rounds.plan(ledger(DECLARED), {key: other}, {}, {}, {key: last}, NOW).resting == {key}, "it changes always"
 
 
 def test_an_apply_names_the_version_that_was_seen_and_leaves_a_claims_size() -> None:
-    assert drift.body(drift.Check(DECLARED, None)) == DECLARED
-    metadata = drift.body(drift.Check(DECLARED, EDITED))["metadata"]
+    assert restore.body(restore.Check(DECLARED, None)) == DECLARED
+    metadata = restore.body(restore.Check(DECLARED, EDITED))["metadata"]
     assert metadata == {"name": "a", "uid": "u1", "resourceVersion": "1"}
     grown = live({"spec": {"size": "2Gi", "volumeName": "v"}}, {}, "PersistentVolumeClaim", "c")
-    assert drift.body(drift.Check(CLAIM, grown))["spec"] == {"size": "2Gi"}
+    assert restore.body(restore.Check(CLAIM, grown))["spec"] == {"size": "2Gi"}
 
 
 @pytest.mark.parametrize(
@@ -161,14 +161,14 @@ def test_an_apply_names_the_version_that_was_seen_and_leaves_a_claims_size() -> 
     [([], 0), (["cpu-0", "cpu-1"], 2), (["cpu-3"], 4), (["cpu-0", "gpu-7", "cpu-x", "cpu-1-9"], 1)],
 )
 def test_a_set_is_made_anew_with_a_size_that_deletes_no_pod(pods: list[str], size: int) -> None:
-    assert drift.size_of("cpu", pods) == size
+    assert restore.size_of("cpu", pods) == size
 
 
 def test_the_operator_gives_back_what_is_not_the_size() -> None:
     size = tree({"spec": {"replicas": 2}})
-    assert not drift.gives_back(live({}, {"pulumi-slurm-operator": size}))
-    assert drift.gives_back(live({}, {"pulumi-slurm-operator": tree({"spec": {"replicas": 2, "serviceName": "a"}})}))
-    assert not drift.gives_back(live({}, {"pulumi-slurm": tree({"spec": {"serviceName": "a"}})}))
+    assert not restore.gives_back(live({}, {"pulumi-slurm-operator": size}))
+    assert restore.gives_back(live({}, {"pulumi-slurm-operator": tree({"spec": {"replicas": 2, "serviceName": "a"}})}))
+    assert not restore.gives_back(live({}, {"pulumi-slurm": tree({"spec": {"serviceName": "a"}})}))
 
 
 @pytest.mark.parametrize(
@@ -189,13 +189,13 @@ def test_the_operator_gives_back_what_is_not_the_size() -> None:
 def test_fields_of_others_are_surplus_where_everything_is_ours(theirs: Body, surplus: list[str]) -> None:
     ours = {"spec": {"template": {"image": "x"}, "containers": [{"name": "own", "image": "y"}]}}
     found = live({}, {"pulumi-slurm": tree(ours), "kubectl": tree(theirs)}, "Deployment")
-    assert [ownership.text(path) for path in drift.surplus(found)] == surplus
+    assert [ownership.text(path) for path in restore.surplus(found)] == surplus
 
 
 def test_of_a_claim_only_labels_are_ours_alone() -> None:
     theirs = tree({"spec": {"volumeName": "v"}, "metadata": {"labels": {"mine": "x"}}})
     found = live({}, {"kube-controller-manager": theirs}, "PersistentVolumeClaim")
-    assert [ownership.text(path) for path in drift.surplus(found)] == ["metadata.labels.mine"]
+    assert [ownership.text(path) for path in restore.surplus(found)] == ["metadata.labels.mine"]
 
 
 def test_a_heal_is_told_with_field_and_writer_and_without_a_value() -> None:
@@ -203,18 +203,18 @@ def test_a_heal_is_told_with_field_and_writer_and_without_a_value() -> None:
         {"data": {"x": "his-value"}}, {"pulumi-slurm": tree({"data": {"y": 1}}), "vi": tree({"data": {"x": 1}})}
     )
     after = plain({"x": "secret", "y": "1", "z": "1"})
-    told = drift.describe(before, after)
+    told = restore.describe(before, after)
     assert told == "restored ConfigMap a: data.x (by vi), data.z (removed, nobody is noted)"
-    assert drift.describe(None, after) == "restored ConfigMap a, which was deleted"
-    assert drift.describe(after, copy.deepcopy(after)) == ""
-    assert drift.describe(plain({"x": "1"}), plain({"x": "2"})).endswith("changed under the name of Pulumi")
+    assert restore.describe(None, after) == "restored ConfigMap a, which was deleted"
+    assert restore.describe(after, copy.deepcopy(after)) == ""
+    assert restore.describe(plain({"x": "1"}), plain({"x": "2"})).endswith("changed under the name of Pulumi")
 
 
 def test_status_and_bookkeeping_are_no_content() -> None:
     other = {**plain({"x": "1"}), "status": {"ready": 1}}
     other["metadata"] = {**other["metadata"], "resourceVersion": "2", "generation": 7, "managedFields": []}
-    assert drift.fingerprint(other) == drift.fingerprint(plain({"x": "1"}))
-    assert drift.fingerprint(plain({"x": "2"})) != drift.fingerprint(plain({"x": "1"}))
+    assert restore.fingerprint(other) == restore.fingerprint(plain({"x": "1"}))
+    assert restore.fingerprint(plain({"x": "2"})) != restore.fingerprint(plain({"x": "1"}))
 
 
 KEYS = st.sampled_from(["a", "b", "c/d", "e~f", "g.h"])
@@ -277,7 +277,7 @@ def test_whatever_others_add_goes_and_what_is_declared_stays(ours: Body, theirs:
     hypothesis.assume(same_shape(ours, theirs))
     owners = {"pulumi-slurm": tree({"spec": ours}), "kubectl": tree({"spec": theirs})}
     found = live({"spec": merged(ours, theirs)}, owners, "Deployment")
-    handed = drift.handing_over(found)
+    handed = restore.handing_over(found)
     assert applied(found, handed or {"metadata": {}}, ours) == ours
 
 
@@ -285,7 +285,7 @@ def test_a_new_owner_of_everything_keeps_a_sets_size_and_annotations() -> None:
     """A worker set that somebody made anew: without its size, which is not declared, it would fall to one node."""
     theirs = tree({"spec": {"replicas": 5, "serviceName": "x", "template": {"metadata": {"annotations": {"a": "b"}}}}})
     found = live({}, {"kubectl-create": theirs}, "StatefulSet")
-    handed = drift.handing_over(found)
+    handed = restore.handing_over(found)
     assert handed is not None
     entries = {each["manager"]: each["fieldsV1"] for each in handed["metadata"]["managedFields"]}
     annotations = tree({"template": {"metadata": {"annotations": {"a": "b"}}}})
@@ -296,19 +296,21 @@ def test_a_new_owner_of_everything_keeps_a_sets_size_and_annotations() -> None:
 def test_fields_are_handed_over_on_the_very_object_that_was_seen() -> None:
     ours, theirs = tree({"spec": {"a": 1}}), tree({"spec": {"b": {"c": 1}}})
     found = live({}, {"pulumi-slurm": ours, "kubectl": theirs, "pulumi-slurm-operator": theirs}, "Service")
-    handed = drift.handing_over(found)
+    handed = restore.handing_over(found)
     assert handed is not None
     assert {key: handed["metadata"][key] for key in ("uid", "resourceVersion")} == {"uid": "u1", "resourceVersion": "1"}
     entries = {each["manager"]: each["fieldsV1"] for each in handed["metadata"]["managedFields"]}
     both = tree({"spec": {"a": 1, "b": {"c": 1}}})
     assert entries == {"pulumi-slurm": both, "pulumi-slurm-operator": theirs}
-    assert drift.handing_over(plain({"x": "1"})) is None
+    assert restore.handing_over(plain({"x": "1"})) is None
 
 
 def test_nobody_acts_on_files_before_the_ledger_is_known() -> None:
     nothing: Any = None
-    rounds = DriftReconciler(nothing, nothing, lambda: None, lambda: None)
-    assert rounds.has_drifted("ConfigMap", "slurm-config-wanted", {"slurm.conf": "as declared"})
-    rounds._ledger = drift.Ledger("1", {("ConfigMap", "slurm-config-wanted"): {"data": {"slurm.conf": "as declared"}}})
-    assert not rounds.has_drifted("ConfigMap", "slurm-config-wanted", {"slurm.conf": "as declared"})
-    assert rounds.has_drifted("ConfigMap", "slurm-config-wanted", {"slurm.conf": "edited"})
+    reconciler = DriftReconciler(nothing, nothing, lambda: None, lambda: None)
+    assert reconciler.has_drifted("ConfigMap", "slurm-config-wanted", {"slurm.conf": "as declared"})
+    reconciler._ledger = rounds.Ledger(
+        "1", {("ConfigMap", "slurm-config-wanted"): {"data": {"slurm.conf": "as declared"}}}
+    )
+    assert not reconciler.has_drifted("ConfigMap", "slurm-config-wanted", {"slurm.conf": "as declared"})
+    assert reconciler.has_drifted("ConfigMap", "slurm-config-wanted", {"slurm.conf": "edited"})

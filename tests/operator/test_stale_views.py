@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from slurm_operator.clients.informer import Informer
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
-from slurm_operator.decide.cluster import drift
-from slurm_operator.decide.cluster.drift import Key
+from slurm_operator.decide.cluster.drift import rounds as decisions
+from slurm_operator.decide.cluster.drift.restore import Key
 from slurm_operator.reconcile import drift as drift_rounds
 from slurm_operator.reconcile.drift import DriftReconciler
 
@@ -155,7 +155,7 @@ def test_a_refused_heal_is_told_and_tried_with_pauses_and_at_once_when_the_objec
         monkeypatch.setattr(RefusingApi, "name", POLICY[1])
         with monkeypatch.context() as patient:
             # Ten runs take longer than the first pause on a busy machine.
-            patient.setattr(drift, "FIRST_PAUSE", drift.LONGEST_PAUSE)
+            patient.setattr(decisions, "FIRST_PAUSE", decisions.LONGEST_PAUSE)
             world.patch(*POLICY, {"spec": {"ingress": [{}]}})
             await rounds(drift_reconciler, lambda: bool(drift_reconciler.problems))
             assert (drift_reconciler.problems[0].reason, RefusingApi.asked) == ("ActionRefused", 1)

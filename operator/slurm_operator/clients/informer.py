@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object, whole
-from slurm_operator.decide.cluster.drift import Key, fingerprint
+from slurm_operator.decide.cluster.drift.restore import Key, fingerprint
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from slurm_operator.clients.informer import Informer, Watch, plural
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.watched_reads import Reads
-from slurm_operator.decide.cluster import drift
+from slurm_operator.decide.cluster.drift import restore, rounds
 from slurm_operator.decide.cluster.requeue import Outcome
 from slurm_operator.findings import Condition, Finding
 from slurm_operator.parse.pods import parse_pod
@@ -68,11 +68,11 @@ class DriftReconciler:
         self._executor = execute.Executor(api, lease)
         self._tell = tell
         self._informer = Informer(api, wake)
-        self._ledger: drift.Ledger | None = None
+        self._ledger: rounds.Ledger | None = None
         self._ledger_versions: tuple[str, ...] = ()
-        self._clean: dict[drift.Key, str] = {}
-        self._healed: dict[drift.Key, collections.deque[datetime.datetime]] = {}
-        self._failures: dict[drift.Key, drift.Failure] = {}
+        self._clean: dict[restore.Key, str] = {}
+        self._healed: dict[restore.Key, collections.deque[datetime.datetime]] = {}
+        self._failures: dict[restore.Key, rounds.Failure] = {}
 
     async def close(self) -> None:
         """End the watches."""
@@ -113,7 +113,7 @@ class DriftReconciler:
         if self._ledger is not before:
             self._forget()
             return Outcome.PROGRESSING  # The observed objects are older than this ledger.
-        plan = drift.plan(self._ledger, live, self._clean, self._healed, self._failures, now)
+        plan = rounds.plan(self._ledger, live, self._clean, self._healed, self._failures, now)
         if plan.checks:
             seen = self._ledger
             await self._read_ledger(self._api)
@@ -138,7 +138,7 @@ class DriftReconciler:
         told = [condition for condition in conditions if condition["type"] == ConditionType.HEALING]
         since = [condition["lastTransitionTime"] for condition in told if condition["status"] == "False"]
         paused = datetime.datetime.fromisoformat(since[0]) if since else now
-        return drift.standing(cluster["spec"]["revision"], self._ledger, paused, now), paused
+        return rounds.standing(cluster["spec"]["revision"], self._ledger, paused, now), paused
 
     def _say(self, condition: Condition | None, problems: tuple[Finding, ...]) -> None:
         if (condition, problems) != (self.condition, self.problems):
@@ -158,43 +158,43 @@ class DriftReconciler:
             for (kind, name), declared in (self._ledger.objects if self._ledger else {}).items()
         )
 
-    async def _check(self, cluster: Object, check: drift.Check, now: datetime.datetime) -> None:
+    async def _check(self, cluster: Object, check: restore.Check, now: datetime.datetime) -> None:
         key = _key(check)
         work = self._restore(check)
 
         async def counted() -> str:
             done = await work
             if done:
-                self._healed.setdefault(key, collections.deque(maxlen=drift.FOUGHT_OVER)).append(now)
+                self._healed.setdefault(key, collections.deque(maxlen=rounds.FOUGHT_OVER)).append(now)
                 metrics.HEALS.labels(*key, "edited" if check.before else "deleted").inc()
             return done
 
         failed = await self._executor.attempt(cluster, "Heal", counted())
         if failed and failed[0].reason == execute.CONFLICT:
-            self._failures[key] = drift.conflicted(check, self._failures.get(key), now)
+            self._failures[key] = rounds.conflicted(check, self._failures.get(key), now)
             self._informer.look_again(*key)
         elif failed:
-            self._failures[key] = drift.refused(check, self._failures.get(key), failed[0], now)
+            self._failures[key] = rounds.refused(check, self._failures.get(key), failed[0], now)
         else:
             self._failures.pop(key, None)
 
-    async def _restore(self, check: drift.Check) -> str:
+    async def _restore(self, check: restore.Check) -> str:
         declared, before = check.declared, check.before
         api, kinds, name = declared["apiVersion"], plural(declared["kind"]), declared["metadata"]["name"]
-        sized = drift.sized_by_operator(declared)
+        sized = restore.sized_by_operator(declared)
         if before is None and sized:
             pods = await self._api.list_as(parse_pod, "v1", "pods", _selector(declared))
-            size = drift.size_of(name, (pod.name for pod in pods))
+            size = restore.size_of(name, (pod.name for pod in pods))
             # The operator creates the set with a size first. Pulumi's fields have none, and Kubernetes would fill in 1.
             made = {**declared, "spec": {**declared["spec"], "replicas": size}}
             self._lease.check()
             await self._api.apply(api, kinds, made)
         try:
             apart = before and await self._hand_over(declared, before)
-            body = drift.body(drift.Check(declared, apart))
+            body = restore.body(restore.Check(declared, apart))
             self._lease.check()
             after = await self._api.apply(api, kinds, body, manager=names.FIELD_MANAGER)
-            if sized and drift.gives_back(after):
+            if sized and restore.gives_back(after):
                 own = {"metadata": {"name": name}, "spec": {"replicas": after["spec"]["replicas"]}}
                 after = await self._api.apply(api, kinds, {"apiVersion": api, "kind": declared["kind"], **own})
         except KubernetesError as error:
@@ -205,19 +205,19 @@ class DriftReconciler:
             version = {"resourceVersion": before["metadata"]["resourceVersion"]}
             await self._api.delete(api, kinds, name, version, orphan=orphan)
             return f"deleted {declared['kind']} {name}, to make it anew: what was changed cannot be changed back"
-        self._clean[_key(check)] = drift.fingerprint(after)
+        self._clean[_key(check)] = restore.fingerprint(after)
         self._informer.store(after)
-        return drift.describe(before, after)
+        return restore.describe(before, after)
 
-    async def _hand_over(self, declared: drift.Object, before: drift.Object) -> drift.Object:
+    async def _hand_over(self, declared: restore.Object, before: restore.Object) -> restore.Object:
         """Note what others added as Pulumi's, so that the apply removes it; returns the object as it is then."""
         api, kinds, name = declared["apiVersion"], plural(declared["kind"]), declared["metadata"]["name"]
-        if drift.is_unowned(before):
+        if restore.is_unowned(before):
             # An empty apply makes the API server record an owner for the fields that have none.
-            nothing = {"apiVersion": api, "kind": declared["kind"], "metadata": drift.identity(before)}
+            nothing = {"apiVersion": api, "kind": declared["kind"], "metadata": restore.identity(before)}
             self._lease.check()
             before = await self._api.apply(api, kinds, nothing)
-        patch = drift.handing_over(before)
+        patch = restore.handing_over(before)
         if patch is None:
             return before
         self._lease.check()
@@ -228,21 +228,21 @@ class DriftReconciler:
                 raise
             raise KubernetesError(httpx.codes.CONFLICT, str(error)) from error  # Deleted meanwhile.
 
-    async def _replaceable(self, declared: drift.Object) -> bool:
+    async def _replaceable(self, declared: restore.Object) -> bool:
         if declared["kind"] == "PersistentVolumeClaim":
             return False
         return await self._api.would_be_created(declared["apiVersion"], plural(declared["kind"]), declared)
 
 
-def _key(check: drift.Check) -> drift.Key:
+def _key(check: restore.Check) -> restore.Key:
     return check.declared["kind"], check.declared["metadata"]["name"]
 
 
-def _selector(declared: drift.Object) -> str:
+def _selector(declared: restore.Object) -> str:
     return ",".join(f"{key}={value}" for key, value in declared["spec"]["selector"]["matchLabels"].items())
 
 
-def _ledger(data: Mapping[str, str], payloads: Mapping[str, str]) -> drift.Ledger | None:
+def _ledger(data: Mapping[str, str], payloads: Mapping[str, str]) -> rounds.Ledger | None:
     """Read the ledger as components/control/ledger.py writes it; None if that cannot be done."""
     try:
         revision = base64.b64decode(data[names.LEDGER_REVISION]).decode().strip()
@@ -252,7 +252,7 @@ def _ledger(data: Mapping[str, str], payloads: Mapping[str, str]) -> drift.Ledge
         return None
     if document.get("format") != _FORMAT:
         return None
-    objects: dict[drift.Key, Object] = {}
+    objects: dict[restore.Key, Object] = {}
     problems: list[Finding] = []
     for declared in document["objects"]:
         kind, name = declared["kind"], declared["metadata"]["name"]
@@ -267,4 +267,4 @@ def _ledger(data: Mapping[str, str], payloads: Mapping[str, str]) -> drift.Ledge
             objects[kind, name] = {**declared, "data": {key: payloads[where] for key, where in keys.items()}}
         else:
             objects[kind, name] = declared
-    return drift.Ledger(revision, objects, tuple(problems))
+    return rounds.Ledger(revision, objects, tuple(problems))

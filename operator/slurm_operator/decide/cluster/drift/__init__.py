@@ -1,0 +1,1 @@
+"""Drift of declared objects: what a round restores, how an object is restored, and who owns its fields."""
