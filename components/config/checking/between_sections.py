@@ -5,23 +5,15 @@ one section stand in its model.
 """
 
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Final
 
 from components.config.accounting import AccountingMode
-from components.config.addons.mode import AddonMode
-from components.config.addons.network_operator import NEEDS_OPERATOR
-from components.config.checking import topology_rules, volume_rules
+from components.config.checking import addon_rules, health_rules, topology_rules, volume_rules
 from components.config.checking.gres_rules import gres_of_all_sets, mig_strategy
-from components.config.model import NotParsedError
-from components.config.nodes.health import HEALTH_SECONDS
 from components.config.nodes.node_sets import NodeSet
-from components.config.partitions import Partition
 from components.config.program import Config, OperatorMode
 from components.config.rule import Violation, named_twice
-from components.config.values.quantities import duration_seconds, slurm_seconds
 from contract import names
-from contract.site_scripts import Kind
 
 
 def _node_sets(config: Config) -> Iterator[Violation]:
@@ -51,52 +43,6 @@ def _members(config: Config) -> Iterator[Violation]:
                 yield Violation("partitions", index, "nodeSets", position, want="each node set once")
 
 
-def _node_conditions(config: Config) -> Iterator[Violation]:
-    conditions = config.health.node_conditions
-    if conditions and not config.operator.watch_nodes:
-        want = "nothing beside operator.watchNodes: false: the operator could not read them"
-        yield Violation("health", "nodeConditions", want=want)
-    sets = [node_set.name for node_set in config.node_sets]
-    for index, condition in enumerate(conditions):
-        for position, name in enumerate(getattr(condition, "node_sets", ())):
-            if name not in sets:
-                want = f"the name of a node set; there are: {', '.join(sets) or 'none'}"
-                yield Violation("health", "nodeConditions", index, "nodeSets", position, want=want)
-
-
-def _long_checks(config: Config) -> Iterator[Violation]:
-    """A check's jobs must fit their partition."""
-    if not config.health.long_checks:
-        return
-    partitions = {partition.name: partition for partition in config.effective_partitions}
-    without_gpus = {node_set.name for node_set in config.node_sets if getattr(node_set, "gpus", None) is None}
-    for index, check in enumerate(config.health.long_checks):
-        with suppress(NotParsedError):
-            partition = partitions.get(check.partition)
-            if partition is None:
-                want = f"the name of a partition; there are: {', '.join(partitions) or 'none'}"
-                yield Violation("health", "longChecks", index, "partition", want=want)
-                continue
-            if wrong_limit := _node_limit(partition, check.nodes):
-                jobs = "one node" if check.nodes == 1 else f"{check.nodes} nodes"
-                want = f"a partition that takes jobs of {jobs}: {wrong_limit} of {check.partition}"
-                yield Violation("health", "longChecks", index, "partition", want=want)
-            bare = [name for name in partition.node_sets if name in without_gpus]
-            if check.builtin is not None and check.builtin.needs_gpus and bare:
-                want = f"a partition whose nodes all have GPUs, as {check.builtin} needs: {', '.join(bare)} has none"
-                yield Violation("health", "longChecks", index, "partition", want=want)
-            if duration_seconds(check.time_limit) > slurm_seconds(partition.max_time):
-                want = f"at most maxTime of partition {check.partition} ({partition.max_time})"
-                yield Violation("health", "longChecks", index, "timeLimit", want=want)
-
-
-def _node_limit(partition: Partition, nodes: int) -> str:
-    """Return the limit of a partition that a job of so many nodes breaks; empty for none."""
-    if (partition.min_nodes or 0) > nodes:
-        return f"minNodes {partition.min_nodes}"
-    return f"maxNodes {partition.max_nodes}" if (partition.max_nodes or nodes) < nodes else ""
-
-
 def _administrators(config: Config) -> Iterator[Violation]:
     want = (
         "accounting.mode mariadb or external: Slurm keeps its administrators there; without it, administer by "
@@ -122,41 +68,6 @@ def _database(config: Config) -> Iterator[Violation]:
     elif config.credentials.existing_database_secret is not None:
         want = f"nothing: accounting.mode is {mode}, and this is for mariadb"
         yield Violation("credentials", "existingDatabaseSecret", want=want)
-
-
-def _rest_tls(config: Config) -> Iterator[Violation]:
-    if config.rest.tls and not config.certificates.is_on:
-        want = "nothing, or certificates.mode: install or existing: there is nobody to issue a certificate"
-        yield Violation("rest", "tls", want=want)
-
-
-def _feature_discovery(config: Config) -> Iterator[Violation]:
-    if config.gpu_operator.brings_feature_discovery and config.network_operator.brings_feature_discovery:
-        want = "false for one of gpuOperator and networkOperator: both charts would bring Node Feature Discovery"
-        yield Violation("gpuOperator", "nodeFeatureDiscovery", want=want)
-        want = (
-            "false, or gpuOperator.nodeFeatureDiscovery: false: two of them in one Kubernetes undo each other's labels"
-        )
-        yield Violation("networkOperator", "nodeFeatureDiscovery", want=want)
-
-
-def _gpus_to_come(config: Config) -> Iterator[Violation]:
-    if config.checks.cluster and config.gpu_operator.mode is AddonMode.INSTALL:
-        want = "false while gpuOperator.mode is install: nodes offer their GPUs only after it is there"
-        yield Violation("checks", "cluster", want=want)
-
-
-def _gpus(config: Config) -> Iterator[Violation]:
-    if config.gpu_operator.mode is not AddonMode.OFF:
-        return
-    for index, node_set in enumerate(config.node_sets):
-        gpus = getattr(node_set, "gpus", None)
-        if gpus is not None and not gpus.given & {"devices", "multipleFiles"}:
-            want = (
-                "gpuOperator.mode: install, or existing where the nodes offer GPUs already (it is off, so nothing "
-                f"brings them); or nodeSets[{index}].gpus.devices, the device files, where another device plugin does"
-            )
-            yield Violation("nodeSets", index, "gpus", want=want)
 
 
 def _locked_memory(config: Config) -> Iterator[Violation]:
@@ -206,56 +117,23 @@ def _features(config: Config, node_set: NodeSet) -> Iterator[Violation]:
         yield Violation("featureLabels", want=want)
 
 
-def _rdma(config: Config, node_set: NodeSet) -> Iterator[Violation]:
-    operator, rdma = config.network_operator, node_set.network.rdma
-    if rdma is None:
-        return
-    offered = [f"{operator.resource_prefix}/{pool.name}" for pool in operator.pools]
-    if not operator.is_on:
-        yield Violation("network", "rdma", "resource", want=NEEDS_OPERATOR)
-    elif offered and rdma.resource not in offered:
-        want = f"a resource of networkOperator.pools; there are: {', '.join(offered)}"
-        yield Violation("network", "rdma", "resource", want=want)
-
-
-def _secondary_networks(config: Config, node_set: NodeSet) -> Iterator[Violation]:
-    operator, secondary = config.network_operator, node_set.network.secondary
-    if not operator.is_on and secondary:
-        yield Violation("network", "secondary", want=NEEDS_OPERATOR)
-    if operator.mode is not AddonMode.INSTALL:
-        return
-    declared = [network.name for network in operator.networks]
-    for position, name in enumerate(secondary):
-        if name not in declared:
-            want = f"a name of networkOperator.networks; there are: {', '.join(declared) or 'none'}"
-            yield Violation("network", "secondary", position, want=want)
-
-
-def _health_scripts(config: Config) -> Iterator[Violation]:
-    """The next check of a node begins only after the scripts of the one before."""
-    longest = HEALTH_SECONDS + config.slurm.scripts.seconds(Kind.HEALTH_CHECK)
-    if longest > HEALTH_SECONDS and config.health.interval_seconds <= longest:
-        want = f"more than {longest}s, which a check may take with the scripts of slurm.scripts.healthCheck"
-        yield Violation("health", "interval", want=want)
-
-
 ON_CONFIG: Final = (
     _node_sets,
     _partitions,
     _members,
-    _node_conditions,
-    _long_checks,
+    health_rules.node_conditions,
+    health_rules.long_checks,
     _administrators,
     _operator_image,
     _database,
-    _rest_tls,
-    _feature_discovery,
-    _gpus_to_come,
-    _gpus,
+    addon_rules.rest_tls,
+    addon_rules.feature_discovery,
+    addon_rules.gpus_to_come,
+    addon_rules.gpus,
     gres_of_all_sets,
     mig_strategy,
     _locked_memory,
-    _health_scripts,
+    health_rules.health_scripts,
     volume_rules.login_submounts,
     volume_rules.pods,
     topology_rules.one_source,
@@ -265,8 +143,8 @@ ON_NODE_SET: Final = (
     _replacements,
     _options,
     _features,
-    _rdma,
-    _secondary_networks,
+    addon_rules.rdma,
+    addon_rules.secondary_networks,
     volume_rules.node_submounts,
     volume_rules.node_pods,
     topology_rules.places,
