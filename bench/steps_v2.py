@@ -18,7 +18,8 @@ from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.vm import guest
 from devcluster.vm import tests as vm_tests
 from tests.image import roots
-from tests.image.small_cluster import ALICE, CONTROLLER, SmallCluster
+from tests.image.pods import CONTROLLER
+from tests.image.small_cluster import ALICE, SmallCluster
 from tests.image.unpacked import unpack_image
 
 REPETITIONS = 40

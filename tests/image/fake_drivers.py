@@ -9,7 +9,7 @@ from pathlib import Path
 
 from slurm_node.jail import driver
 
-from tests.image.small_cluster import SECOND, WORKER
+from tests.image.pods import SECOND, WORKER
 
 DRIVERS = {WORKER: "570.86.15", SECOND: "535.230.02"}
 LIBRARIES = Path(driver.library_folders()[0])

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.image import slurm_files
-from tests.image.small_cluster import CONTROLLER, LOGIN, WORKER, NewCluster, SmallCluster
+from tests.image.pods import CONTROLLER, LOGIN, WORKER
+from tests.image.small_cluster import NewCluster, SmallCluster
 
 SUBMIT = slurm_files.job_submit(
     """\

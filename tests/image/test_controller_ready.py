@@ -3,7 +3,8 @@
 import signal
 
 from contract import names
-from tests.image.small_cluster import CONTROLLER, SmallCluster
+from tests.image.pods import CONTROLLER
+from tests.image.small_cluster import SmallCluster
 
 ASK = f"""
 import sys, urllib.error, urllib.request

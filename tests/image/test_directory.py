@@ -10,7 +10,9 @@ import pytest
 
 from devcluster.apiserver.pki import Authority, Subject
 from tests.image import roots
-from tests.image.small_cluster import ADDRESS, DIRECTORY, LOGIN, WORKER, NewCluster, SmallCluster
+from tests.image.networks import ADDRESS
+from tests.image.pods import DIRECTORY, LOGIN, WORKER
+from tests.image.small_cluster import NewCluster, SmallCluster
 
 BASE, ADMIN, READER, PASSWORD = "dc=example", "cn=admin,dc=example", "cn=reader,dc=example", "of the reader"
 FOLLOWED = {

@@ -12,7 +12,8 @@ import pytest
 
 from tests.image import roots
 from tests.image.fake_drivers import DRIVERS, LIBRARIES, bring, compile_c, driver_files, make_driver
-from tests.image.small_cluster import ALICE, LOGIN, SECOND, WORKER, SmallCluster
+from tests.image.pods import LOGIN, SECOND, WORKER
+from tests.image.small_cluster import ALICE, SmallCluster
 
 PACKAGED = "999.1"
 CUDA = LIBRARIES / "libcuda.so.1"

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.image.small_cluster import LOGIN, REVISION, WORKER, SmallCluster
+from tests.image.pods import LOGIN, REVISION, WORKER
+from tests.image.small_cluster import SmallCluster
 
 RECONFIGURE = "/opt/slurm/bin/scontrol reconfigure"
 ASK = "/opt/slurm/bin/sinfo -h -o '%T %E'"

@@ -14,7 +14,8 @@ from typing import IO
 import pytest
 
 from tests.image import roots
-from tests.image.small_cluster import ALICE, LOGIN, REVISION, WORKER, SmallCluster
+from tests.image.pods import LOGIN, REVISION, WORKER
+from tests.image.small_cluster import ALICE, SmallCluster
 from tests.image.test_fail_closed import JAIL_SENTENCE
 
 SERVER = Path(__file__).with_name("file_server.py")

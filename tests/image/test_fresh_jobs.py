@@ -8,7 +8,8 @@ import re
 import pytest
 
 from tests.image.entries import at_rest
-from tests.image.small_cluster import LOGIN, WORKER, SmallCluster
+from tests.image.pods import LOGIN, WORKER
+from tests.image.small_cluster import SmallCluster
 
 BREAK, MEND = (f"mount -o remount,bind,{how} /run/jail" for how in ("ro", "rw"))
 REASON = "/run/jail is read-only"

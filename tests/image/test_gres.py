@@ -10,7 +10,8 @@ import pytest
 from slurm_operator.gres import canonical
 
 from components.config import parse
-from tests.image.small_cluster import ALICE, CONTROLLER, WORKER, NewCluster, SmallCluster
+from tests.image.pods import CONTROLLER, WORKER
+from tests.image.small_cluster import ALICE, NewCluster, SmallCluster
 from tests.unit.samples import SMALL, changed
 
 CAPS = "/dev/nvidia-caps/nvidia-cap"

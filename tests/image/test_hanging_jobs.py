@@ -17,7 +17,8 @@ from slurm_operator.decide.nodes import hanging_jobs
 from slurm_operator.decide.nodes.hanging_jobs import Hang
 from slurm_operator.state.slurm import SeenQuietJob, SlurmNode
 
-from tests.image.small_cluster import WORKER, SmallCluster
+from tests.image.pods import WORKER
+from tests.image.small_cluster import SmallCluster
 from tests.image.test_long_check_jobs import Rest
 
 T = TypeVar("T")

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.image.small_cluster import ALICE, SECOND, WORKER, NewCluster, SmallCluster
+from tests.image.pods import SECOND, WORKER
+from tests.image.small_cluster import ALICE, NewCluster, SmallCluster
 
 BOTH = f"-n1 -w {WORKER} {{0}} : -n1 -w {SECOND} {{0}}"
 # Slurm starts such jobs in its backfill cycles alone.

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.image.small_cluster import ALICE, WORKER, NewCluster, SmallCluster
+from tests.image.pods import WORKER
+from tests.image.small_cluster import ALICE, NewCluster, SmallCluster
 
 KILL = "kill -9 $(pidof slurmd)"
 SCRIPT = "touch begun; until [ -e go-on ]; do sleep 0.2; done; srun -n1 echo a step of the script"

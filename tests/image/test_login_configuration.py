@@ -2,7 +2,8 @@
 
 from slurm_node.slurm.config_renewal import EVERY_SECONDS
 
-from tests.image.small_cluster import LOGIN, SmallCluster
+from tests.image.pods import LOGIN
+from tests.image.small_cluster import SmallCluster
 
 CONF = "/run/slurm/conf"
 

@@ -16,7 +16,8 @@ from slurm_node.accounts import profile_limits
 from slurm_node.pod import cgroups
 
 from tests.image import limit_files, roots
-from tests.image.small_cluster import ALICE, LOGIN, WORKER, SmallCluster
+from tests.image.pods import LOGIN, WORKER
+from tests.image.small_cluster import ALICE, SmallCluster
 
 CONTROLLERS = ("memory", "pids", "cpu")
 GROUP = f"pulumi-slurm-test-{os.getpid()}"

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.image.small_cluster import LOGIN, NewCluster, SmallCluster
+from tests.image.pods import LOGIN
+from tests.image.small_cluster import NewCluster, SmallCluster
 
 SSH = "/home/bob/.ssh"
 PEOPLE = "groupadd lab && usermod -aG lab alice && useradd -m -s /bin/bash bob"

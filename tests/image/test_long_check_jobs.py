@@ -20,7 +20,8 @@ from slurm_operator.state.slurm import SeenCheckJob
 from components.config.nodes.long_checks import LongCheck as Configured
 from components.control import long_checks as scripts
 from contract import names
-from tests.image.small_cluster import WORKER, SmallCluster
+from tests.image.pods import WORKER
+from tests.image.small_cluster import SmallCluster
 
 REST = """
 SLURM_JWT=daemon SLURMRESTD_SECURITY=disable_unshare_files,disable_unshare_sysv \

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.image.small_cluster import ADDRESS, ALICE, LOGIN, WORKER, NewCluster, SmallCluster
+from tests.image.networks import ADDRESS
+from tests.image.pods import LOGIN, WORKER
+from tests.image.small_cluster import ALICE, NewCluster, SmallCluster
 
 EACH = 12
 PROMISED_SECONDS = 2.0

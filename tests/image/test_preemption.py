@@ -16,7 +16,8 @@ import pytest
 
 from tests.image import roots
 from tests.image.accounting_room import AccountingRoom
-from tests.image.small_cluster import ALICE, CONTROLLER, SmallCluster
+from tests.image.pods import CONTROLLER
+from tests.image.small_cluster import ALICE, SmallCluster
 from tests.image.unpacked import unpack_image
 
 KINDS = ("pid", "mnt", "ipc")

@@ -14,7 +14,8 @@ from slurm_operator.decide.node_sets import window
 from slurm_operator.state.slurm import Facts, Reservation, SlurmNode
 
 from bench.worlds.real_slurm import RealSlurm
-from tests.image.small_cluster import ALICE, CONTROLLER, REVISION, SECOND, WORKER, NewCluster, SmallCluster
+from tests.image.pods import CONTROLLER, REVISION, SECOND, WORKER
+from tests.image.small_cluster import ALICE, NewCluster, SmallCluster
 
 SCONTROL = "/opt/slurm/bin/scontrol"
 SECONDS = 90

@@ -17,7 +17,8 @@ from slurm_operator.state.resources import LongCheck
 from slurm_operator.state.slurm import Reservation, SeenCheckJob
 
 from contract import names, reasons
-from tests.image.small_cluster import ALICE, SECOND, WORKER, NewCluster, SmallCluster
+from tests.image.pods import SECOND, WORKER
+from tests.image.small_cluster import ALICE, NewCluster, SmallCluster
 from tests.image.test_long_check_jobs import Rest
 
 # The jobs of several nodes start their parts by srun.

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.image import roots
-from tests.image.small_cluster import ALICE, CONTROLLER, WORKER, SmallCluster
+from tests.image.pods import CONTROLLER, WORKER
+from tests.image.small_cluster import ALICE, SmallCluster
 from tests.witness import rpcs
 from tests.witness.rpcs import (
     IN_JOB,

@@ -12,7 +12,8 @@ import pytest
 from tests.image import roots
 from tests.image.fake_drivers import DRIVERS, bring, driver_files
 from tests.image.networks import ADDRESS
-from tests.image.small_cluster import LOGIN, REVISION, SECOND, SECOND_ADDRESS, WORKER, SmallCluster
+from tests.image.pods import LOGIN, REVISION, SECOND, SECOND_ADDRESS, WORKER
+from tests.image.small_cluster import SmallCluster
 
 NODES = (WORKER, SECOND, LOGIN)
 TELLING = [word.encode() for word in (*NODES, ADDRESS, SECOND_ADDRESS, *DRIVERS.values())]

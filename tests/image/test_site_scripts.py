@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.image.small_cluster import ALICE, CONTROLLER, WORKER, NewCluster, SmallCluster
+from tests.image.pods import CONTROLLER, WORKER
+from tests.image.small_cluster import ALICE, NewCluster, SmallCluster
 
 RUN = "/run/slurm-node"
 SPACES = "readlink /proc/self/ns/pid"

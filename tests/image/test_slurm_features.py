@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.image.small_cluster import ALICE, CONTROLLER, NewCluster, SmallCluster
+from tests.image.pods import CONTROLLER
+from tests.image.small_cluster import ALICE, NewCluster, SmallCluster
 
 OPTIONS = "Licenses=compiler:1\nScronParameters=enable\n"
 CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")

@@ -6,7 +6,9 @@ from slurm_node.accounts import profile_limits
 
 from contract import names
 from tests.image.entries import at_rest
-from tests.image.small_cluster import ADDRESS, ALICE, CONTROLLER, LOGIN, WORKER, SmallCluster
+from tests.image.networks import ADDRESS
+from tests.image.pods import CONTROLLER, LOGIN, WORKER
+from tests.image.small_cluster import ALICE, SmallCluster
 
 FORGED = "MessageTimeout=78"
 FORGER = f"""

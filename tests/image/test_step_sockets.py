@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.image import roots
-from tests.image.small_cluster import ALICE, LOGIN, WORKER, SmallCluster
+from tests.image.pods import LOGIN, WORKER
+from tests.image.small_cluster import ALICE, SmallCluster
 from tests.witness import rpcs, step_requests
 
 FOLDER = "/srv/sockets"

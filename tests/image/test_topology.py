@@ -15,7 +15,8 @@ from slurm_operator.state.slurm import SlurmNode
 from components.config import parse
 from components.slurm.topology_yaml import topology_yaml
 from contract import names
-from tests.image.small_cluster import ALICE, CONTROLLER, REVISION, SECOND, WORKER, NewCluster, SmallCluster
+from tests.image.pods import CONTROLLER, REVISION, SECOND, WORKER
+from tests.image.small_cluster import ALICE, NewCluster, SmallCluster
 from tests.unit.samples import SMALL, changed
 
 TOPOLOGIES: Final[list[dict[str, Any]]] = [

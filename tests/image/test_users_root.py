@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.image import roots
+from tests.image.networks import ADDRESS
 from tests.image.opens import Watch
-from tests.image.small_cluster import ADDRESS, ALICE, SmallCluster
+from tests.image.small_cluster import ALICE, SmallCluster
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 PLANTED_LIBRARIES = (

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.image.small_cluster import ALICE, WORKER, SmallCluster
+from tests.image.pods import WORKER
+from tests.image.small_cluster import ALICE, SmallCluster
 
 IDLE = "IDLE+DYNAMIC_NORM"
 KILL_WAIT = {"KillWait": "5"}

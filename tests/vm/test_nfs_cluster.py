@@ -18,7 +18,8 @@ import pytest
 
 from tests.image import roots
 from tests.image import test_het_jobs as het_jobs
-from tests.image.small_cluster import ALICE, LOGIN, SECOND, WORKER
+from tests.image.pods import LOGIN, SECOND, WORKER
+from tests.image.small_cluster import ALICE
 from tests.image.test_fail_closed import JAIL_SENTENCE
 from tests.vm import test_v2_jobs as lives
 from tests.vm import test_v2_time_limit as time_limit

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.image.small_cluster import ALICE, WORKER
+from tests.image.pods import WORKER
+from tests.image.small_cluster import ALICE
 from tests.vm.resting_cluster import RestingCluster
 from tests.vm.v2_cluster import V2Cluster
 

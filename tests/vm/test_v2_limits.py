@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from tests.image import limit_files
-from tests.image.small_cluster import ALICE, WORKER
+from tests.image.pods import WORKER
+from tests.image.small_cluster import ALICE
 from tests.vm import v2_lifts
 from tests.vm.test_v2_jobs import submit
 from tests.vm.v2_cluster import JOBS_PROCESSES, V2Cluster

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.image.small_cluster import ALICE, LOGIN
+from tests.image.pods import LOGIN
+from tests.image.small_cluster import ALICE
 from tests.vm import v2_lifts
 from tests.vm.v2_cluster import V2Cluster
 

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.image.small_cluster import ALICE, REVISION, SECOND, WORKER
+from tests.image.pods import REVISION, SECOND, WORKER
+from tests.image.small_cluster import ALICE
 from tests.vm.resting_cluster import IDLE, RestingCluster
 from tests.vm.v2_groups import below, remove
 from tests.witness.small import BOB

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from contract import names
 from tests.image.networks import ADDRESS
-from tests.image.small_cluster import ALICE, WORKER, SmallCluster
+from tests.image.pods import WORKER
+from tests.image.small_cluster import ALICE, SmallCluster
 
 CLIENT = Path(__file__).with_name("rpc_client.py")
 FOLDER = "/srv/rpcs"

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.image.small_cluster import CONTROLLER, LOGIN, WORKER, SmallCluster
+from tests.image.pods import CONTROLLER, LOGIN, WORKER
+from tests.image.small_cluster import SmallCluster
 from tests.witness.runs import SUDO, Who
 
 BOB = 1001

@@ -13,7 +13,8 @@ from typing import Any
 
 from devcluster.cli.login import ADMIN, USER
 from tests.e2e.conftest import Done, Slurm
-from tests.image.small_cluster import ALICE, SECOND, WORKER
+from tests.image.pods import SECOND, WORKER
+from tests.image.small_cluster import ALICE
 from tests.vm.v2_cluster import LoginLimits, bound_processes, rest_of
 from tests.vm.v2_groups import below
 

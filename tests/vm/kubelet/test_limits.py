@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.image.small_cluster import ALICE, WORKER
+from tests.image.pods import WORKER
+from tests.image.small_cluster import ALICE
 from tests.vm import v2_lifts
 from tests.vm.kubelet.kubelet_cluster import KubeletCluster
 from tests.vm.test_v2_limits import (
