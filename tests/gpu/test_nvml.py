@@ -9,24 +9,25 @@ from node_health import catalogue, node, run
 from node_health.check import Applies, Machine
 from node_health.node import Declared
 from node_health.sources import nvml
+from node_health.sources.gpu_facts import NOT_SUPPORTED, Fact, Snapshot
 
 
 @pytest.fixture
-def snapshot(device_files: list[Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> nvml.Snapshot:
+def snapshot(device_files: list[Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Snapshot:
     pytest.importorskip("pynvml", reason="there is no nvidia-ml-py (health/requirements.txt)")
     monkeypatch.setattr(node, "COUNTERS", tmp_path)
     return nvml.look(Machine(Declared(gpus=len(device_files))))
 
 
-def test_each_gpu_answers_each_question_or_has_no_such_thing(snapshot: nvml.Snapshot, device_files: list[Path]) -> None:
+def test_each_gpu_answers_each_question_or_has_no_such_thing(snapshot: Snapshot, device_files: list[Path]) -> None:
     assert snapshot.failed is None
     assert len(snapshot.gpus) == len(device_files)
     for gpu in snapshot.gpus:
-        assert {fact: str(error) for fact, error in gpu.unread.items() if error.code not in nvml.NOT_SUPPORTED} == {}
-        assert gpu.facts[nvml.Fact.TEMPERATURE] < gpu.facts[nvml.Fact.SLOWDOWN_TEMPERATURE]
+        assert {fact: str(error) for fact, error in gpu.unread.items() if error.code not in NOT_SUPPORTED} == {}
+        assert gpu.facts[Fact.TEMPERATURE] < gpu.facts[Fact.SLOWDOWN_TEMPERATURE]
 
 
-def test_every_check_of_gpus_comes_to_a_verdict(snapshot: nvml.Snapshot, device_files: list[Path]) -> None:
+def test_every_check_of_gpus_comes_to_a_verdict(snapshot: Snapshot, device_files: list[Path]) -> None:
     machine = Machine(Declared(gpus=len(device_files)))
     checks = [check for check in catalogue.load(Applies.GPUS) if check.look is nvml.look]
     answers = {check.name: run.judge(check, snapshot, machine) for check in checks}

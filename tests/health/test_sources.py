@@ -14,7 +14,7 @@ from node_health.checks.cpu import cpus
 from node_health.checks.kernel import clock
 from node_health.checks.slurm import gres
 from node_health.counters import Increase
-from node_health.sources import interfaces, kmsg, mounts, nvml, product
+from node_health.sources import gpu_facts, interfaces, kmsg, mounts, nvml, product
 
 from tests.health.fakes import fake_machine
 from tests.health.fakes.fake_nvml import FakeNvml
@@ -123,4 +123,4 @@ def test_a_gpu_that_is_lost_half_way_is_lost(tmp_path: Path) -> None:
     seen = nvml.snapshot(library, machine)
     assert [gpu.index for gpu in seen.gpus if gpu.lost] == [2, 5]
     assert seen.gpus[2].uuid == "GPU-fake-2", "its name was read before"
-    assert len(seen.gpus[0].facts) == len(nvml.Fact) - 1, "all but retired pages, which H100 has not"
+    assert len(seen.gpus[0].facts) == len(gpu_facts.Fact) - 1, "all but retired pages, which H100 has not"

@@ -2,126 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
-from node_health.check import CannotJudgeError, DoesNotApplyError, Machine
-from node_health.counters import Increase, increase
+from node_health.check import Machine
+from node_health.counters import increase
 from node_health.sources import jobs, nvidia_smi
-from node_health.verdict import Action, Finding, Verdict, passes, unknown, worst_of
+from node_health.sources.gpu_facts import NOT_SUPPORTED, Fact, Gpu, Refusal, Snapshot, key
 
-
-class Fact(StrEnum):
-    """Facts that are read of each GPU."""
-
-    ECC_MODE = "ECC mode"
-    ECC_UNCORRECTED = "uncorrected ECC errors"
-    ECC_CORRECTED = "corrected ECC errors"
-    REMAPPED = "remapped rows"
-    RETIRED_PENDING = "retired pages"
-    RECOVERY = "recovery action"
-    LINKS = "NVLink states"
-    LINK_ERRORS = "NVLink errors"
-    THROTTLED = "clock event reasons"
-    MAX_SM_CLOCK = "highest SM clock"
-    APPLICATION_CLOCK = "application clock"
-    DEFAULT_CLOCK = "default application clock"
-    POWER_LIMIT = "enforced power limit"
-    DEFAULT_POWER_LIMIT = "default power limit"
-    TEMPERATURE = "temperature"
-    SLOWDOWN_TEMPERATURE = "slowdown temperature"
-    PCIE_WIDTH = "PCIe width"
-    MAX_PCIE_WIDTH = "widest PCIe link"
-    PCIE_GENERATION = "PCIe generation"
-    MAX_PCIE_GENERATION = "highest PCIe generation"
-    PCIE_REPLAYS = "PCIe replays"
-    PERFORMANCE_STATE = "performance state"
-    PERSISTENCE = "persistence mode"
-    PROCESSES = "processes"
-    FABRIC = "fabric state"
-    MIG = "MIG mode"
-
-
-class UnreadableError(CannotJudgeError):
-    """NVML did not say what a check needs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """An error of NVML: its code and words."""
-
-    code: int
-    words: str
-
-    def __str__(self) -> str:
-        return self.words
-
-
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """One GPU.
-
-    Attributes:
-        index: NVML's number.
-        name: the product, such as NVIDIA H100 80GB HBM3.
-        uuid: its id.
-        lost: NVML's words if it does not answer.
-        facts: fact → number or numbers.
-        unread: fact → NVML's error, where it has none.
-    """
-
-    index: int
-    name: str = ""
-    uuid: str = ""
-    lost: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    unread: Mapping[str, Refusal] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return f"GPU {self.index} ({self.uuid})" if self.uuid else f"GPU {self.index}"
-
-    def read(self, fact: Fact) -> Any:
-        """Returns a fact.
-
-        Raises:
-            UnreadableError: NVML failed, or does not have it.
-        """
-        if fact in self.facts:
-            return self.facts[fact]
-        raise UnreadableError(f"{self}: {fact}: {self.unread.get(fact, 'not asked')}")
-
-    def lacks(self, fact: Fact) -> bool:
-        """Returns whether this GPU or its driver does not have a fact at all."""
-        return fact in self.unread and self.unread[fact].code in NOT_SUPPORTED
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """All GPUs.
-
-    Attributes:
-        gpus: the GPUs.
-        driver: version of the driver.
-        failed: NVML's error if it could not be initialized; then there are no GPUs here.
-        asked: nvidia-smi's answer where NVML is missing.
-        module: version of the kernel's module; empty: nobody says.
-        grew: increase of counters, named by the GPU's number and the fact.
-        idle: whether no job runs here.
-    """
-
-    gpus: tuple[Gpu, ...] = ()
-    driver: str = ""
-    failed: Refusal | None = None
-    asked: nvidia_smi.Asked | None = None
-    module: str = ""
-    grew: Increase = field(default_factory=lambda: Increase({}))
-    idle: bool = True
-
-
-INVALID_ARGUMENT, FUNCTION_NOT_FOUND, VERSION_MISMATCH = 2, 13, 25
-NOT_SUPPORTED = frozenset({3, INVALID_ARGUMENT, FUNCTION_NOT_FOUND, VERSION_MISMATCH})
-"""Errors (nvml.h, nvmlReturn_t) about a fact that a GPU lacks, or that an older driver does not know."""
 LIBRARY_NOT_FOUND = 12
 LOST = frozenset({15, 16})
 """Errors of a GPU that computes nothing any more: GPU_IS_LOST, RESET_REQUIRED."""
@@ -152,42 +39,6 @@ def snapshot(library: Any, machine: Machine) -> Snapshot:
         return Snapshot(gpus, driver, module=module_version(machine), grew=grew, idle=idle)
     finally:
         library.nvmlShutdown()
-
-
-def each(snapshot: Snapshot, needs: Fact, judge: Callable[[Gpu], Finding]) -> Finding:
-    """Returns the worst finding of all GPUs that answer; the check `gpus` tells about those that don't.
-
-    Args:
-        snapshot: the GPUs.
-        needs: what the check is about.
-        judge: judges one.
-
-    Raises:
-        CannotJudgeError: no GPU answers.
-        DoesNotApplyError: no GPU has it.
-    """
-    if snapshot.failed:
-        raise CannotJudgeError(f"NVML: {snapshot.failed}")
-    answering = [gpu for gpu in snapshot.gpus if not gpu.lost]
-    if not answering:
-        raise CannotJudgeError("no GPU answers")
-    if all(gpu.lacks(needs) for gpu in answering):
-        raise DoesNotApplyError(f"these GPUs, or their driver, have no {needs}")
-    findings = [_judge(gpu, judge) for gpu in answering]
-    worst = worst_of(findings)
-    return passes(f"{len(answering)} GPUs: {findings[0].evidence}") if worst.verdict is Verdict.PASS else worst
-
-
-def _judge(gpu: Gpu, judge: Callable[[Gpu], Finding]) -> Finding:
-    try:
-        return judge(gpu)
-    except CannotJudgeError as error:
-        return unknown(str(error))
-
-
-def key(gpu: Gpu, fact: Fact) -> str:
-    """Returns the name of a GPU's counter."""
-    return f"{gpu.index} {fact}"
 
 
 def _counters(gpus: tuple[Gpu, ...]) -> Iterator[tuple[str, int]]:
@@ -312,17 +163,3 @@ _READERS: Mapping[Fact, Callable[[Any, Any], Any]] = {
     Fact.FABRIC: _fabric,
     Fact.MIG: lambda library, handle: tuple(library.nvmlDeviceGetMigMode(handle)),
 }
-
-
-def recovery_action(code: int) -> Action | None:
-    """Returns what to do by NVML's recovery action; None: nothing."""
-    return RECOVERY.get(code, Action.CONTACT_SUPPORT) if code else None
-
-
-RECOVERY: Mapping[int, Action] = {
-    1: Action.RESET_GPU,
-    2: Action.RESTART_BM,
-    3: Action.DRAIN_AND_RESET,
-    4: Action.DRAIN_AND_RESET,
-}
-"""nvml.h, NVML_GPU_RECOVERY_ACTION_…: GPU_RESET, NODE_REBOOT, DRAIN_P2P, DRAIN_AND_RESET."""

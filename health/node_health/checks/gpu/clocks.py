@@ -3,14 +3,14 @@
 from contract import reasons
 from node_health import thresholds
 from node_health.check import Applies, Check, Machine
-from node_health.sources import nvml
-from node_health.sources.nvml import Fact, Gpu, Snapshot
+from node_health.sources import gpu_facts, nvml
+from node_health.sources.gpu_facts import Fact, Gpu, Snapshot
 from node_health.verdict import Finding, passes, warns
 
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
     """WARNING when the highest clock is lower than the product's, or the application clock was lowered."""
-    return nvml.each(snapshot, Fact.MAX_SM_CLOCK, _one)
+    return gpu_facts.each(snapshot, Fact.MAX_SM_CLOCK, _one)
 
 
 def _one(gpu: Gpu) -> Finding:

@@ -3,7 +3,7 @@
 from contract import reasons
 from node_health.check import Applies, Check, Machine
 from node_health.sources import nvml
-from node_health.sources.nvml import Snapshot
+from node_health.sources.gpu_facts import Snapshot
 from node_health.verdict import Action, Finding, fails, passes, unknown
 
 BROKEN = frozenset({9, 18})

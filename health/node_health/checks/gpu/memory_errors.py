@@ -3,8 +3,8 @@
 from contract import reasons
 from node_health import thresholds
 from node_health.check import Applies, Check, Machine
-from node_health.sources import nvml
-from node_health.sources.nvml import Fact, Gpu, Snapshot
+from node_health.sources import gpu_facts, nvml
+from node_health.sources.gpu_facts import Fact, Gpu, Snapshot
 from node_health.verdict import Action, Finding, fails, passes, warns
 
 
@@ -17,11 +17,11 @@ def judge(snapshot: Snapshot, machine: Machine) -> Finding:
         if gpu.read(Fact.ECC_UNCORRECTED):
             return fails(f"{gpu}: uncorrected memory errors since the driver was loaded")
         most = thresholds.of().number("gpu.corrected")
-        if snapshot.grew.per_hour(nvml.key(gpu, Fact.ECC_CORRECTED)) > most:
+        if snapshot.grew.per_hour(gpu_facts.key(gpu, Fact.ECC_CORRECTED)) > most:
             return warns(f"{gpu}: more than {most:g} corrected memory errors an hour", Action.IGNORE)
         return passes("no uncorrected memory error since the driver was loaded")
 
-    return nvml.each(snapshot, Fact.ECC_MODE, one)
+    return gpu_facts.each(snapshot, Fact.ECC_MODE, one)
 
 
 CHECK = Check(

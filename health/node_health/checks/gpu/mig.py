@@ -2,14 +2,14 @@
 
 from contract import reasons
 from node_health.check import Applies, Check, Machine
-from node_health.sources import nvml
-from node_health.sources.nvml import Fact, Gpu, Snapshot
+from node_health.sources import gpu_facts, nvml
+from node_health.sources.gpu_facts import Fact, Gpu, Snapshot
 from node_health.verdict import Action, Finding, fails, passes, warns
 
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
     """FAIL in MIG mode, WARNING when a reset would change that."""
-    return nvml.each(snapshot, Fact.MIG, lambda gpu: _one(gpu, divided=machine.declared.mig))
+    return gpu_facts.each(snapshot, Fact.MIG, lambda gpu: _one(gpu, divided=machine.declared.mig))
 
 
 def _one(gpu: Gpu, divided: bool) -> Finding:

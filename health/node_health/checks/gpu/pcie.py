@@ -3,8 +3,8 @@
 from contract import reasons
 from node_health import thresholds
 from node_health.check import Applies, Check, Machine
-from node_health.sources import nvml
-from node_health.sources.nvml import Fact, Gpu, Snapshot
+from node_health.sources import gpu_facts, nvml
+from node_health.sources.gpu_facts import Fact, Gpu, Snapshot
 from node_health.verdict import Action, Finding, fails, passes, warns
 
 FULL_SPEED = 0
@@ -26,11 +26,11 @@ def judge(snapshot: Snapshot, machine: Machine) -> Finding:
         if gpu.read(Fact.PERFORMANCE_STATE) == FULL_SPEED and generation < least:
             return warns(f"{gpu}: PCIe generation {generation}, not {least:g}")
         most = thresholds.of().number("gpu.pcieReplays")
-        if snapshot.grew.per_hour(nvml.key(gpu, Fact.PCIE_REPLAYS)) > most:
+        if snapshot.grew.per_hour(gpu_facts.key(gpu, Fact.PCIE_REPLAYS)) > most:
             return warns(f"{gpu}: more than {most:g} PCIe replays an hour")
         return passes(f"{width} PCIe lanes")
 
-    return nvml.each(snapshot, Fact.PCIE_WIDTH, one)
+    return gpu_facts.each(snapshot, Fact.PCIE_WIDTH, one)
 
 
 CHECK = Check(

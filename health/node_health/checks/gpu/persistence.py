@@ -2,14 +2,14 @@
 
 from contract import reasons
 from node_health.check import Applies, Check, Machine
-from node_health.sources import nvml
-from node_health.sources.nvml import Fact, Snapshot
+from node_health.sources import gpu_facts, nvml
+from node_health.sources.gpu_facts import Fact, Snapshot
 from node_health.verdict import Finding, passes, warns
 
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
     """WARNING without persistence: each first use takes seconds, and resets settings and counters."""
-    return nvml.each(
+    return gpu_facts.each(
         snapshot,
         Fact.PERSISTENCE,
         lambda gpu: passes("persistent") if gpu.read(Fact.PERSISTENCE) else warns(f"{gpu}: no persistence mode"),

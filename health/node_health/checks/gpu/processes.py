@@ -2,8 +2,8 @@
 
 from contract import reasons
 from node_health.check import WITHOUT_JOBS, Applies, Check, Machine
-from node_health.sources import nvml
-from node_health.sources.nvml import Fact, Gpu, Snapshot
+from node_health.sources import gpu_facts, nvml
+from node_health.sources.gpu_facts import Fact, Gpu, Snapshot
 from node_health.verdict import Finding, passes, warns
 
 
@@ -16,7 +16,7 @@ def judge(snapshot: Snapshot, machine: Machine) -> Finding:
             return warns(f"{gpu}: {count} processes use it without a job")
         return passes("no process but those of jobs")
 
-    return nvml.each(snapshot, Fact.PROCESSES, one)
+    return gpu_facts.each(snapshot, Fact.PROCESSES, one)
 
 
 CHECK = Check(

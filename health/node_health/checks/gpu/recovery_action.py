@@ -2,18 +2,18 @@
 
 from contract import reasons
 from node_health.check import Applies, Check, Machine
-from node_health.sources import nvml
-from node_health.sources.nvml import Fact, Gpu, Snapshot
+from node_health.sources import gpu_facts, nvml
+from node_health.sources.gpu_facts import Fact, Gpu, Snapshot
 from node_health.verdict import Action, Finding, fails, passes
 
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
     """FAIL when it does."""
-    return nvml.each(snapshot, Fact.RECOVERY, _one)
+    return gpu_facts.each(snapshot, Fact.RECOVERY, _one)
 
 
 def _one(gpu: Gpu) -> Finding:
-    action = nvml.recovery_action(gpu.read(Fact.RECOVERY))
+    action = gpu_facts.recovery_action(gpu.read(Fact.RECOVERY))
     return fails(f"{gpu}: the driver asks for {action}", action) if action else passes("the driver asks for nothing")
 
 

@@ -2,17 +2,17 @@
 
 from contract import reasons
 from node_health.check import Applies, Check, DoesNotApplyError, Machine
-from node_health.sources import nvml
-from node_health.sources.nvml import Fact, Gpu, Snapshot
+from node_health.sources import gpu_facts, nvml
+from node_health.sources.gpu_facts import Fact, Gpu, Snapshot
 from node_health.verdict import Action, Finding, fails, passes, warns
 
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
     """FAIL when a row could not be replaced, WARNING while a replacement waits for a reset."""
     try:
-        return nvml.each(snapshot, Fact.REMAPPED, _rows)
+        return gpu_facts.each(snapshot, Fact.REMAPPED, _rows)
     except DoesNotApplyError:  # GPUs before Ampere retire pages instead
-        return nvml.each(snapshot, Fact.RETIRED_PENDING, _pages)
+        return gpu_facts.each(snapshot, Fact.RETIRED_PENDING, _pages)
 
 
 def _rows(gpu: Gpu) -> Finding:

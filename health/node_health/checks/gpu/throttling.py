@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from contract import reasons
 from node_health.check import Applies, Check, Machine
-from node_health.sources import nvml
-from node_health.sources.nvml import Fact, Gpu, Snapshot
+from node_health.sources import gpu_facts, nvml
+from node_health.sources.gpu_facts import Fact, Gpu, Snapshot
 from node_health.verdict import Action, Finding, fails, passes, warns
 
 HARDWARE: Mapping[int, str] = {
@@ -19,7 +19,7 @@ SOFTWARE: Mapping[int, str] = {0x20: "too hot (software)"}
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
     """FAIL when the hardware slows a GPU down, WARNING when the driver does for heat."""
-    return nvml.each(snapshot, Fact.THROTTLED, _one)
+    return gpu_facts.each(snapshot, Fact.THROTTLED, _one)
 
 
 def _one(gpu: Gpu) -> Finding:

@@ -3,8 +3,8 @@
 from contract import reasons
 from node_health import thresholds
 from node_health.check import Applies, Check, Machine
-from node_health.sources import nvml
-from node_health.sources.nvml import Fact, Gpu, Snapshot
+from node_health.sources import gpu_facts, nvml
+from node_health.sources.gpu_facts import Fact, Gpu, Snapshot
 from node_health.verdict import Action, Finding, passes, warns
 
 
@@ -14,11 +14,11 @@ def judge(snapshot: Snapshot, machine: Machine) -> Finding:
     def one(gpu: Gpu) -> Finding:
         gpu.read(Fact.LINK_ERRORS)
         most = thresholds.of().number("nvlink.errors")
-        if snapshot.grew.per_hour(nvml.key(gpu, Fact.LINK_ERRORS)) > most:
+        if snapshot.grew.per_hour(gpu_facts.key(gpu, Fact.LINK_ERRORS)) > most:
             return warns(f"{gpu}: more than {most:g} NVLink replays and recoveries an hour")
         return passes("few NVLink replays and recoveries")
 
-    return nvml.each(snapshot, Fact.LINK_ERRORS, one)
+    return gpu_facts.each(snapshot, Fact.LINK_ERRORS, one)
 
 
 CHECK = Check(

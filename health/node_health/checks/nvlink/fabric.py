@@ -2,8 +2,8 @@
 
 from contract import reasons
 from node_health.check import Applies, Check, DoesNotApplyError, Machine
-from node_health.sources import nvml
-from node_health.sources.nvml import Fact, Gpu, Snapshot
+from node_health.sources import gpu_facts, nvml
+from node_health.sources.gpu_facts import Fact, Gpu, Snapshot
 from node_health.verdict import Action, Finding, fails, passes, warns
 
 NOT_SUPPORTED, NOT_STARTED, IN_PROGRESS, COMPLETED = range(4)
@@ -17,7 +17,7 @@ def judge(snapshot: Snapshot, machine: Machine) -> Finding:
         gpu.facts.get(Fact.FABRIC, (NOT_SUPPORTED,))[0] == NOT_SUPPORTED for gpu in snapshot.gpus if not gpu.lost
     ):
         raise DoesNotApplyError("these GPUs have no fabric manager")
-    return nvml.each(snapshot, Fact.FABRIC, _one)
+    return gpu_facts.each(snapshot, Fact.FABRIC, _one)
 
 
 def _one(gpu: Gpu) -> Finding:

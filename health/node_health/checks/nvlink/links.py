@@ -3,8 +3,8 @@
 from contract import reasons
 from node_health import thresholds
 from node_health.check import Applies, Check, DoesNotApplyError, Machine
-from node_health.sources import nvml
-from node_health.sources.nvml import Fact, Gpu, Snapshot
+from node_health.sources import gpu_facts, nvml
+from node_health.sources.gpu_facts import Fact, Gpu, Snapshot
 from node_health.verdict import Action, Finding, fails, passes
 
 
@@ -12,7 +12,7 @@ def judge(snapshot: Snapshot, machine: Machine) -> Finding:
     """FAIL when one is down or missing."""
     if machine.declared.gpus == 1:
         raise DoesNotApplyError("a single GPU has nothing to link to")
-    return nvml.each(snapshot, Fact.LINKS, _one)
+    return gpu_facts.each(snapshot, Fact.LINKS, _one)
 
 
 def _one(gpu: Gpu) -> Finding:
