@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from slurm_node.jail import nccl, tree
+from slurm_node.jail import nccl, tree_plan
 from slurm_node.pod import pinned_memory, settings
 
 LIMIT = """
@@ -24,21 +24,23 @@ def test_nccl_is_told_in_a_file_of_the_node(tmp_path: Path) -> None:
     file = nccl.write(node.nccl, tmp_path / "run" / "nccl.conf")
     assert file is not None
     assert file.read_text() == "NCCL_IB_HCA==m\nNCCL_IB_TC=41\n"
-    mounts = {each.target: each for each in tree.plan(settings.Jail("r1"), nccl_conf=file)}
-    assert (mounts["/etc/nccl.conf"].source, mounts["/etc/nccl.conf"].kind) == (str(file), tree.Kind.FILE)
+    mounts = {each.target: each for each in tree_plan.plan(settings.Jail("r1"), nccl_conf=file)}
+    assert (mounts["/etc/nccl.conf"].source, mounts["/etc/nccl.conf"].kind) == (str(file), tree_plan.Kind.FILE)
 
 
 BIND = """
 import sys
 from pathlib import Path
 from slurm_node.jail import nccl, tree
+from slurm_node.jail.tree_plan import Kind, Mount, plan
+from slurm_node.pod.settings import Jail
 from slurm_node.pod.system import MountFlag, mount
 mount("none", Path("/"), flags=MountFlag.REC | MountFlag.PRIVATE)
 mount("run", Path("/run"), "tmpfs")
 folder = Path(sys.argv[1])
 file = nccl.write((("NCCL_IB_TC", "41"),), folder / "run" / "nccl.conf")
-tree.build([tree.Mount(tree.Kind.BIND, str(folder / "root"), "/"),
-            *tree.plan(tree.Jail("r1"), nccl_conf=file)[-1:]], folder / "tree")
+tree.build([Mount(Kind.BIND, str(folder / "root"), "/"),
+            *plan(Jail("r1"), nccl_conf=file)[-1:]], folder / "tree")
 print((folder / "tree/etc/nccl.conf").read_text(), end="")
 """
 
@@ -63,12 +65,12 @@ def test_the_nodes_file_lies_over_the_shared_root_and_leaves_nothing_of_it_there
 
 def test_without_anything_to_tell_the_images_own_file_stays(tmp_path: Path) -> None:
     assert nccl.write((), tmp_path / "nccl.conf") is None
-    assert "/etc/nccl.conf" not in {each.target for each in tree.plan(settings.Jail("r1"))}
+    assert "/etc/nccl.conf" not in {each.target for each in tree_plan.plan(settings.Jail("r1"))}
 
 
 def test_shared_memory_has_a_size_of_its_own() -> None:
     def sizes(variable: str) -> tuple[str, str]:
-        mounts = {each.target: each for each in tree.plan(settings.read_jail({"SLURM_JAIL": variable}))}
+        mounts = {each.target: each for each in tree_plan.plan(settings.read_jail({"SLURM_JAIL": variable}))}
         return mounts["/tmp"].options, mounts["/dev/shm"].options
 
     assert sizes('{"revision": "r", "tmpMib": 64}') == ("mode=1777,size=64m", "mode=1777,size=64m")

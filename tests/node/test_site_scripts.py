@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from slurm_node.jail import tree
+from slurm_node.jail import tree_plan
 from slurm_node.pod import paths
 from slurm_node.pod.settings import Jail
 from slurm_node.slurm import site_scripts
@@ -283,12 +283,12 @@ def test_a_task_runs_on_a_node_that_has_not_got_its_scripts_yet(kind: str, tmp_p
 def test_jobs_get_their_scripts_below_the_part_of_run_that_they_keep() -> None:
     (shown,) = [
         mount
-        for mount in tree.plan(Jail("r1"), task_scripts=paths.ETC_TASK_SCRIPTS)
+        for mount in tree_plan.plan(Jail("r1"), task_scripts=paths.ETC_TASK_SCRIPTS)
         if mount.source == shared.ETC_TASK_SCRIPTS
     ]
-    assert (shown.kind, shown.target) == (tree.Kind.READ_ONLY, shared.JAIL_TASK_SCRIPTS)
+    assert (shown.kind, shown.target) == (tree_plan.Kind.READ_ONLY, shared.JAIL_TASK_SCRIPTS)
     assert shown.target.startswith(f"{shared.JAIL_NODE_FILES}/")
-    assert shared.ETC_TASK_SCRIPTS not in {mount.source for mount in tree.plan(Jail("r1"))}, "on a login node"
+    assert shared.ETC_TASK_SCRIPTS not in {mount.source for mount in tree_plan.plan(Jail("r1"))}, "on a login node"
 
 
 def test_slurm_finds_the_programs_that_slurm_conf_names() -> None:

@@ -7,8 +7,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from slurm_node.jail import tree
-from slurm_node.jail.tree import Kind
+from slurm_node.jail import tree_plan
+from slurm_node.jail.tree_plan import Kind
 from slurm_node.pod.settings import Jail, Submount
 
 from tests.node import own_mounts
@@ -19,11 +19,11 @@ real = pytest.mark.skipif(os.geteuid() != 0, reason="makes mounts")
 BEGIN = textwrap.dedent("""
     import os, sys
     from pathlib import Path
-    from slurm_node.jail import tree
+    from slurm_node.jail import tree, tree_plan
     from slurm_node.pod.log import NodeError
     from slurm_node.pod.settings import Jail, Submount
     from slurm_node.pod.system import MountFlag, is_mount_point, mount
-    from slurm_node.jail.tree import Kind, Mount
+    from slurm_node.jail.tree_plan import Kind, Mount
 
     work = Path(sys.argv[1])
     mount("none", Path("/"), flags=MountFlag.REC | MountFlag.PRIVATE)
@@ -39,7 +39,7 @@ BEGIN = textwrap.dedent("""
         nodes.append(node)
 
     def build(number, *submounts):
-        for wanted in tree.plan(Jail("r", submounts=submounts))[-len(submounts):]:
+        for wanted in tree_plan.plan(Jail("r", submounts=submounts))[-len(submounts):]:
             tree.carry_out(wanted, nodes[number])
 
     def local(number, path="/scratch"):
@@ -68,12 +68,12 @@ def test_submounts_are_the_last_of_the_plan_and_lack_devices_and_set_id_programs
             Submount("/mnt/memory", memory_mib=64),
         ),
     )
-    assert [(each.kind, each.source, each.target, each.everybodys) for each in tree.plan(jail)[-3:]] == [
+    assert [(each.kind, each.source, each.target, each.everybodys) for each in tree_plan.plan(jail)[-3:]] == [
         (Kind.VOLUME, "/run/submounts/0", "/scratch", True),
         (Kind.READ_ONLY_VOLUME, "/run/submounts/1", "/datasets", False),
         (Kind.MEMORY, "submount", "/mnt/memory", False),
     ]
-    assert tree.plan(jail)[-1].options == "mode=1777,size=64m"
+    assert tree_plan.plan(jail)[-1].options == "mode=1777,size=64m"
 
 
 @real

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes mounts")
 BEGIN = textwrap.dedent("""
     import os, subprocess, sys, time
     from pathlib import Path
-    from slurm_node.jail import tree
+    from slurm_node.jail import tree, tree_plan
     from slurm_node.pod import paths, system
     from slurm_node.pod.log import NodeError
     from slurm_node.pod.settings import Jail, Submount
@@ -33,7 +33,7 @@ BEGIN = textwrap.dedent("""
     for folder in (root / "etc", root / "usr/bin", volume / "persistent/home/alice", disk, paths.PREFIX):
         folder.mkdir(parents=True)
     jail = Jail("r", ("/home",), submounts=(Submount("/scratch", str(disk)), Submount("/mnt/memory", memory_mib=1)))
-    plan = tree.plan(jail, volume)
+    plan = tree_plan.plan(jail, volume)
     tree.build(plan, view)
     (disk / "mine").touch()
     watch, now = TreeWatch(plan, view), 0.0

@@ -1,7 +1,4 @@
-"""This node's view of the jail: planned as a list of mounts, built once in the pod's own mount namespace.
-
-The shared root and the persistent paths come from the volume. What belongs to one node comes from the pod: devices,
-processes, /run, /tmp, names. So nothing of a node is ever written to the shared file system.
+"""This node's view of the jail: the mounts of its plan (tree_plan.py), made once in the pod's own mount namespace.
 
 A mount point that the root lacks is made there, as an empty folder of root's. The folder is the same for every node. A
 tmpfs over its parent would hide what users keep beside it. On another node set, where the submount is missing, only
@@ -17,14 +14,13 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 
 from slurm_node.jail import driver
+from slurm_node.jail.tree_plan import Kind, Mount
 from slurm_node.pod import paths, resolve_beneath
 from slurm_node.pod.log import NodeError, say
-from slurm_node.pod.settings import Jail, Submount
+from slurm_node.pod.settings import Jail
 from slurm_node.pod.system import (
     MountFlag,
     bind,
@@ -38,92 +34,12 @@ from slurm_node.pod.system import (
 
 POLL_SECONDS = 1.0
 REMIND_SECONDS = 15.0
-
-
-class Kind(Enum):
-    """Kind of a mount."""
-
-    BIND = "bind"
-    READ_ONLY = "read-only bind"
-    VOLUME = "bind without devices and set-id programs"
-    READ_ONLY_VOLUME = "the same, read-only"
-    WITH_SUBMOUNTS = "recursive bind"
-    FILE = "bind of a file"
-    MEMORY = "tmpfs"
-
-
 _TAKEN = {
     Kind.READ_ONLY: MountFlag.RDONLY,
     Kind.VOLUME: MountFlag.NOSUID | MountFlag.NODEV,
     Kind.READ_ONLY_VOLUME: MountFlag.NOSUID | MountFlag.NODEV | MountFlag.RDONLY,
 }
 """Kind of mount → flags that restrict it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mount:
-    """One line of the tree.
-
-    Attributes:
-        kind: how it is mounted.
-        source: a path in the pod, or the name of a tmpfs.
-        target: a path as the jail's processes see it.
-        options: those of a tmpfs.
-        everybodys: whether every user may write to the source, like /tmp.
-    """
-
-    kind: Kind
-    source: str
-    target: str
-    options: str = ""
-    everybodys: bool = False
-
-
-def plan(
-    jail: Jail,
-    volume: Path = paths.VOLUME,
-    spool: Path | None = None,
-    nccl_conf: Path | None = None,
-    task_scripts: Path | None = None,
-) -> list[Mount]:
-    """Returns the mounts that make the tree, in order.
-
-    Args:
-        jail: which revision, which persistent paths.
-        volume: where the shared volume is mounted in the pod.
-        spool: slurmd's folder, where batch scripts are started from; None on a login node.
-        nccl_conf: NCCL's configuration file of this node; None keeps the image's own.
-        task_scripts: the folder with the site's task prologs and epilogs; None on a login node.
-    """
-    return [
-        Mount(Kind.BIND, str(paths.root_of(volume, jail.revision)), "/"),
-        *(Mount(Kind.BIND, str(paths.persistent_of(volume, path)), path) for path in sorted(jail.persistent)),
-        Mount(Kind.READ_ONLY, str(paths.PREFIX), str(paths.PREFIX)),
-        Mount(Kind.WITH_SUBMOUNTS, "/dev", "/dev"),
-        # Kubelet would show what a job wrote there as the pod's termination message.
-        Mount(Kind.FILE, "/dev/null", "/dev/termination-log"),
-        Mount(Kind.MEMORY, "shm", "/dev/shm", f"mode=1777,size={jail.shm_mib}m"),  # noqa: S108 - a mount point
-        Mount(Kind.WITH_SUBMOUNTS, "/proc", "/proc"),
-        Mount(Kind.WITH_SUBMOUNTS, "/sys", "/sys"),
-        Mount(Kind.MEMORY, "run", "/run", "mode=755,size=64m"),
-        # Read-only: sockets still answer, and nobody can change the link to the configuration.
-        Mount(Kind.READ_ONLY, str(paths.SLURM_RUN), str(paths.SLURM_RUN)),
-        # Jobs keep this part of /run (job_mounts.c). Kubelet changes files behind the mount.
-        *([Mount(Kind.READ_ONLY, str(task_scripts), str(paths.JAIL_TASK_SCRIPTS))] if task_scripts else []),
-        Mount(Kind.MEMORY, "tmp", "/tmp", f"mode=1777,size={jail.tmp_mib}m"),  # noqa: S108 - a mount point
-        *([Mount(Kind.WITH_SUBMOUNTS, str(spool), str(paths.SPOOL))] if spool else []),
-        *(Mount(Kind.FILE, name, name) for name in ("/etc/resolv.conf", "/etc/hosts", "/etc/hostname")),
-        *([Mount(Kind.FILE, str(nccl_conf), "/etc/nccl.conf")] if nccl_conf else []),
-        *(of_submount(submount) for submount in jail.submounts),
-    ]
-
-
-def of_submount(wanted: Submount) -> Mount:
-    """Returns the mount of a submount."""
-    if wanted.memory_mib:
-        return Mount(Kind.MEMORY, "submount", wanted.path, f"mode=1777,size={wanted.memory_mib}m")
-    kind = Kind.READ_ONLY_VOLUME if wanted.read_only else Kind.VOLUME
-    return Mount(kind, wanted.source, wanted.path, everybodys=wanted.everybodys)
 
 
 def wait_for_root(jail: Jail, volume: Path = paths.VOLUME) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from slurm_node.jail import tree
+from slurm_node.jail.tree_plan import Mount
 from slurm_node.pod import paths
 from slurm_node.pod.log import say
 
@@ -28,7 +29,7 @@ class TreeWatch:
         view: where the tree is.
     """
 
-    def __init__(self, mounts: Sequence[tree.Mount], view: Path = paths.TREE) -> None:
+    def __init__(self, mounts: Sequence[Mount], view: Path = paths.TREE) -> None:
         self._mounts = mounts
         self._view = view
         self._process = 0

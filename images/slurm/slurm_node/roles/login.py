@@ -9,7 +9,7 @@ from contract import names, reasons
 from slurm_node.accounts import login_limits
 from slurm_node.conditions.jail_watch import JailWatch
 from slurm_node.conditions.listening import Listening
-from slurm_node.jail import door, tree
+from slurm_node.jail import door, tree, tree_plan
 from slurm_node.jail.tree_watch import TreeWatch
 from slurm_node.pod import keys, node_state, paths, pod_root, settings, user_namespaces
 from slurm_node.pod.log import say
@@ -53,7 +53,7 @@ def main() -> int:
     door.prepare()
     # Before the tree is built: its bind of /sys makes cgroups read-only in sessions.
     login_limits.install(login)
-    mounts = tree.plan(jail)
+    mounts = tree_plan.plan(jail)
     tree.build(mounts)
     key = keys.install(paths.SLURM_SECRETS / names.SLURM_KEY, paths.SLURM_KEY, names.SLURM_UID)
     # sackd makes its socket there, and can't change the configuration beside it.

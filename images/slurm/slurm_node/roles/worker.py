@@ -17,7 +17,7 @@ from slurm_node.conditions.health_watch import HealthWatch
 from slurm_node.conditions.jail_watch import JailWatch
 from slurm_node.conditions.job_notify import JobNotifier
 from slurm_node.conditions.node_extra import NodeExtra
-from slurm_node.jail import door, driver, nccl, tree
+from slurm_node.jail import door, driver, nccl, tree, tree_plan
 from slurm_node.jail.tree_watch import TreeWatch
 from slurm_node.pod import (
     cgroups,
@@ -62,7 +62,9 @@ def main() -> int:
     if node.processes:
         cgroups.limit_jobs(groups, node.processes)
     profile_limits.install(groups)
-    mounts = tree.plan(jail, spool=paths.SPOOL, nccl_conf=nccl.write(node.nccl), task_scripts=paths.ETC_TASK_SCRIPTS)
+    mounts = tree_plan.plan(
+        jail, spool=paths.SPOOL, nccl_conf=nccl.write(node.nccl), task_scripts=paths.ETC_TASK_SCRIPTS
+    )
     tree.build(mounts)
     if node.pins_memory:
         pinned_memory.raise_limit()
