@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from devcluster.node.node_plan import CLUSTER_DOMAIN, DNS_ADDRESS
+from devcluster.node.plan.facts import CLUSTER_DOMAIN, DNS_ADDRESS
 
 DNS_IMAGE = "localhost/pulumi-slurm-coredns:1"
 STORAGE_CLASS = "local-rwx"

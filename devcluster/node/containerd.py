@@ -7,11 +7,11 @@ import subprocess
 from pathlib import Path
 
 from devcluster.machine.progress import StepFailed
-from devcluster.node import node_plan
 from devcluster.node.instance import Instance, enter_command
+from devcluster.node.plan.facts import CONTAINERD_SOCKET
 
 IMPORT_SECONDS = 600
-_CTR = ("ctr", "--address", node_plan.CONTAINERD_SOCKET, "--namespace", "k8s.io")
+_CTR = ("ctr", "--address", CONTAINERD_SOCKET, "--namespace", "k8s.io")
 
 
 def load_image(instance: Instance, archive: Path) -> list[str]:

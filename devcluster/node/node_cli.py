@@ -22,14 +22,14 @@ from devcluster.node import (
     instance_supervisor,
     links,
     node_images,
-    node_plan,
     processes,
     readiness,
     supervision,
 )
 from devcluster.node.instance import Description, Instance, Runtime, all_instances, machine_lock
 from devcluster.node.links import Subnet
-from devcluster.node.node_plan import NodeFacts
+from devcluster.node.plan import writing
+from devcluster.node.plan.facts import CNI_FOLDERS, PAUSE_IMAGE, NodeFacts
 from devcluster.node.supervision import ComponentState
 
 KUBECTL_SECONDS = 120
@@ -91,7 +91,7 @@ def start(
     instance.state.chmod(0o700)
     with instance.being_started(), Step(f"starting the node of instance {instance.name}"):
         was_running = instance.is_running()
-        changed = node_plan.write(_describe(instance, binaries, checkout))
+        changed = writing.write(_describe(instance, binaries, checkout))
         if not was_running:
             instance_supervisor.start(instance, instance.state / "supervisor.log", owner)
         runtime = _wait_for_init(instance)
@@ -215,7 +215,7 @@ def kubectl(instance: Instance, binaries: Path, arguments: Sequence[str], stdin:
 
 def _describe(instance: Instance, binaries: Path, checkout: Path) -> NodeFacts:
     missing = {package for program, package in WANTED_PROGRAMS.items() if not shutil.which(program)}
-    cni = next((folder for folder in node_plan.CNI_FOLDERS if (folder / "bridge").exists()), None)
+    cni = next((folder for folder in CNI_FOLDERS if (folder / "bridge").exists()), None)
     if cni is None:
         missing.add("containernetworking-plugins")
     if missing or cni is None:
@@ -274,7 +274,7 @@ def _wait_for_containerd(instance: Instance) -> None:
 
 
 def _load_own_images(instance: Instance, binaries: Path) -> None:
-    for program, name in (("pause", node_plan.PAUSE_IMAGE), ("coredns", addons.DNS_IMAGE)):
+    for program, name in (("pause", PAUSE_IMAGE), ("coredns", addons.DNS_IMAGE)):
         target = instance.state / f"{program}.tar"
         source = (binaries / program).resolve()
         if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:

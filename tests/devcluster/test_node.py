@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from devcluster.machine.progress import StepFailed
-from devcluster.node import containerd, node_cli, node_plan
+from devcluster.node import containerd, node_cli
 from devcluster.node.instance import Instance, enter_command
+from devcluster.node.plan import components
 from devcluster.node.supervision import ComponentState
 from tests.devcluster.node_under_test import IMAGE, Node, eventually, fetch, in_namespace, probe_pod
 
@@ -214,7 +215,7 @@ def test_starting_a_running_node_anew_restarts_only_what_changed(
     crashes_before = {r.state.name: r.state.restarts for r in node_cli.status(node.instance).components}
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(node_plan, "OWN_FILES", ("controllers/informer.py",))
+            patch.setattr(components, "OWN_FILES", ("controllers/informer.py",))
             start_and_wait()
         after = pids()
         assert {name for name in before if before[name] != after[name]} == own

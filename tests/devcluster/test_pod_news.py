@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from devcluster.apiserver.control_plane import SERVICE_NETWORK
-from devcluster.node import links, node_plan
+from devcluster.node import links
+from devcluster.node.plan.facts import POD_NETWORK
 from tests.vm.kubelet import pod_news
 from tests.vm.nfs_server import ADDRESS, NETWORK
 
@@ -61,7 +62,7 @@ def test_news_come_while_the_wait_lasts_and_a_failure_shows_all(capsys: pytest.C
     assert f"all of {NAME}" in said
 
 
-@pytest.mark.parametrize("own", [node_plan.POD_NETWORK, SERVICE_NETWORK, str(links.POOL)])
+@pytest.mark.parametrize("own", [POD_NETWORK, SERVICE_NETWORK, str(links.POOL)])
 def test_a_node_does_not_take_the_nfs_servers_address_for_one_of_its_own(own: str) -> None:
     assert not NETWORK.overlaps(IPv4Network(own))
     assert ADDRESS in map(str, NETWORK)

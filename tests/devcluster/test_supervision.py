@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from devcluster.node import cgroups
-from devcluster.node.node_plan import resolver
+from devcluster.node.plan.files import resolver
 from devcluster.node.readiness import missing
 from devcluster.node.supervision import (
     LAST_BACKOFF_SECONDS,

@@ -21,7 +21,7 @@ import pytest
 
 from devcluster.machine.progress import StepFailed
 from devcluster.node.instance import enter_command
-from devcluster.node.node_plan import CONTAINERD_SOCKET
+from devcluster.node.plan.facts import CONTAINERD_SOCKET
 from tests.e2e import external_database, submount_sources
 from tests.e2e.second_stack import NAMESPACE, SSH_PORT, SecondStack, accounting
 

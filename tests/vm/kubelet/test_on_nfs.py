@@ -21,8 +21,9 @@ import yaml
 
 from devcluster.apiserver.control_plane import SERVICE_NETWORK
 from devcluster.cli import up
-from devcluster.node import links, node_cli, node_plan, toolchain
+from devcluster.node import links, node_cli, toolchain
 from devcluster.node.instance import Instance
+from devcluster.node.plan.facts import POD_NETWORK
 from devcluster.stacks.stack import Stack
 from tests.e2e.conftest import Done, Slurm
 from tests.vm.kubelet import pod_news
@@ -37,7 +38,7 @@ HELPER = Path("/sbin/mount.nfs")
 """The program that mount(8), and so kubelet, calls for NFS."""
 DISK = Disk.EXT4
 """EXT4 in memory, as of tests/vm/test_nfs_cluster.py, would take each file's pages twice."""
-NODES_OWN = (IPv4Network(node_plan.POD_NETWORK), IPv4Network(SERVICE_NETWORK), links.POOL)
+NODES_OWN = (IPv4Network(POD_NETWORK), IPv4Network(SERVICE_NETWORK), links.POOL)
 """Networks that the node takes for its own: kubelet asks the node itself for an export at such an address."""
 CONFIG: dict[str, dict[str, Any]] = {
     # Shorter than pytest's own limit, so that Pulumi says what it waited for.
