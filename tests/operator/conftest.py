@@ -49,6 +49,15 @@ def slurm() -> Iterator[fake_slurmrestd.FakeSlurmrestd]:
 
 
 @pytest.fixture
+def fake() -> Iterator[fake_slurmrestd.FakeSlurmrestd]:
+    """A slurmrestd of two nodes, cpu-0 and cpu-1."""
+    with fake_slurmrestd.running(world.KEY) as served:
+        served.slurm.register("cpu-0", features=("cpu",))
+        served.slurm.register("cpu-1", features=("cpu",))
+        yield served
+
+
+@pytest.fixture
 def key_file(tmp_path: Path) -> Path:
     """The key with which fake slurmrestds check tokens."""
     path = tmp_path / "jwt.key"

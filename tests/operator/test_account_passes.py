@@ -26,7 +26,7 @@ from slurm_operator.reconcile.pass_context import PassContext
 from components.control.crds import accounts as schema
 from tests.operator.played_clients import LeaseFor
 from tests.operator.played_database import ACCOUNT, USER, PlayedDatabase, records
-from tests.operator.test_status import workload, world
+from tests.operator.seen_clusters import workload, world
 from tests.operator.world import World, stateful_set, until
 
 DECLARED = Declared(

@@ -14,7 +14,7 @@ from slurm_operator.state.slurm import Running, Unknown
 
 from components.config.values import slurm_options
 from contract.slurm_options import WORKER_START
-from tests.operator.test_status import NOW, workload, world
+from tests.operator.seen_clusters import NOW, workload, world
 
 OLD, NEW = "slurm-controller-old", "slurm-controller-new"
 RUNNING = Running("", NOW)

@@ -23,8 +23,8 @@ from slurm_operator.state.slurm import Census, Facts, SlurmJob, SlurmNode, TooDe
 from components.control.crds import job_counts as schema
 from components.preflight import counted_jobs
 from components.preflight.counted_jobs import CountedJobs, NodeSetJobs, NodesJobs, Number
+from tests.operator.seen_clusters import NOW, workload, world
 from tests.operator.test_job_listing import Clock, PlayedRest
-from tests.operator.test_status import NOW, workload, world
 from tests.operator.world import World, operator, until
 
 HOUR = datetime.timedelta(hours=1)

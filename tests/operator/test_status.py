@@ -3,76 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 from typing import Any
 
 import pytest
 from slurm_operator import report
-from slurm_operator.decide.cluster import accounting, serving, status
+from slurm_operator.decide.cluster import serving, status
 from slurm_operator.decide.cluster.status import Counts
-from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Condition, Finding, Findings, Severity, under_way
-from slurm_operator.parse.pods import parse_pod
-from slurm_operator.state.kubernetes import Kubernetes, Pod, Unread, Workload
-from slurm_operator.state.resources import Cluster, NodeSet
-from slurm_operator.state.slurm import Nodes, SlurmJob, SlurmNode, Unknown
+from slurm_operator.state.kubernetes import Unread
+from slurm_operator.state.resources import NodeSet
+from slurm_operator.state.slurm import SlurmJob, SlurmNode
 
 from contract import reasons
 from contract.conditions import Reason
+from tests.operator.seen_clusters import BLIND, BOTH, NOW, judge, node, nodes, workload, world
 from tests.operator.sets import node_set
-
-NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
-CLUSTER = Cluster(
-    *("test", "r1", "http://slurm-rest:6820", "slurm-config-wanted", "slurm-config"),
-    *("slurm-controller", "slurm-rest", "slurm-login"),
-)
-BLIND = Unknown("RestUnreachable", "http://slurm-rest:6820: no answer in time")
-
-
-def node(name: str, *states: str, reason: str = "", user: str = "root", cpus: int = 0) -> SlurmNode:
-    return SlurmNode(name, frozenset(states or {"IDLE", "DYNAMIC_NORM"}), reason, user, cpus)
-
-
-def workload(name: str, size: int = 1, ready: int | None = None, *, current: bool = True) -> Workload:
-    return Workload(name, size, size if ready is None else ready, "1", current, size)
-
-
-def world(size: int = 2, **changes: Any) -> Kubernetes:
-    names = [f"cpu-{n}" for n in range(size)]
-    return dataclasses.replace(
-        Kubernetes(
-            cluster=CLUSTER,
-            node_sets=(NodeSet("cpu", "test", "cpu", size),),
-            workloads={
-                "cpu": workload("cpu", size),
-                **{name: workload(name) for name in ("slurm-controller", "slurm-login")},
-            },
-            rest=workload("slurm-rest"),
-            pods={name: Pod(name, "worker", ready=True, running=True, created=NOW) for name in names},
-            desired_config={"slurm.conf": ""},
-            active_config={"slurm.conf": ""},
-            ledger_revision="r1",
-        ),
-        **changes,
-    )
-
-
-def judge(seen: Kubernetes, nodes: Nodes | Unknown, wanted: int | None = None) -> tuple[dict[str, Condition], Counts]:
-    node_set = seen.node_sets[0]
-    there = seen.workloads.get("cpu")
-    size = there.replicas if there and wanted is None else wanted
-    asked = node_set if size is None else dataclasses.replace(node_set, replicas=size)
-    counts, found = status.node_set(NodeSetState(asked, there, seen.pods, NOW).seen(nodes))
-    counts = status.total([counts])
-    conditions = status.cluster(seen, nodes, found, counts).conditions("all well")
-    return {condition.type: condition for condition in conditions}, counts
-
-
-def nodes(*there: SlurmNode) -> Nodes:
-    return {each.name: each for each in there}
-
-
-BOTH = nodes(node("cpu-0"), node("cpu-1", "MIXED", "DYNAMIC_NORM", cpus=1))
 
 
 def test_a_cluster_with_all_its_nodes_is_available() -> None:
@@ -277,57 +222,6 @@ def test_slurm_out_of_sight_is_unavailable_when_its_pods_are_not_ready() -> None
     assert judge(gone, BLIND)[0]["Available"].reason == "ControllerNotReady"
 
 
-def test_what_keeps_pods_from_starting_is_told_in_their_words() -> None:
-    seen = world()
-    pulling = Pod("cpu-1", "worker", ready=False, running=False, trouble="ImagePullBackOff: no such image")
-    ending = dataclasses.replace(pulling, name="cpu-9", terminating=True)
-    found, _ = judge(dataclasses.replace(seen, pods=dict(seen.pods) | {"cpu-1": pulling, "cpu-9": ending}), BOTH)
-    assert found["Degraded"] == Condition(
-        "Degraded", "True", Reason.POD_NOT_STARTING, "cpu-1: ImagePullBackOff: no such image"
-    )
-
-
-def test_the_sentence_that_people_see_first_tells_the_cause() -> None:
-    seen = world()
-    pulling = dataclasses.replace(seen.pods["cpu-1"], ready=False, trouble="ImagePullBackOff: no such image")
-    found, _ = judge(dataclasses.replace(seen, pods=dict(seen.pods) | {"cpu-1": pulling}), nodes(node("cpu-0")))
-    cause = "cpu-1 not yet registered and usable (cpu-1: ImagePullBackOff: no such image)"
-    assert report.headline(found.values()) == f"node set cpu: {cause}"
-    stuck = Pod("slurm-login-0", "login", ready=False, running=False, trouble="Unschedulable: no node has 2 CPUs")
-    workloads = dict(seen.workloads) | {"slurm-login": workload("slurm-login", 1, 0)}
-    found, _ = judge(dataclasses.replace(seen, pods=dict(seen.pods) | {stuck.name: stuck}, workloads=workloads), BOTH)
-    assert "(slurm-login-0: Unschedulable: no node has 2 CPUs)" in report.headline(found.values())
-
-
-def test_a_further_set_of_login_nodes_counts_as_login_nodes_do_with_its_own_pods_words() -> None:
-    sets = dataclasses.replace(CLUSTER, login_sets=("slurm-login-data",))
-    seen = world(cluster=sets)
-    found, _ = judge(seen, BOTH)
-    words = "there is no StatefulSet slurm-login-data"
-    assert (found["Available"].status, found["Available"].reason, found["Available"].message) == (
-        *("False", "LoginNotReady"),
-        words,
-    )
-    rows = {"slurm-login-data-0": "login-set", "slurm-login-0": "login"}
-    stuck = {name: Pod(name, part, ready=False, running=False, trouble=f"of {name}") for name, part in rows.items()}
-    workloads = dict(seen.workloads) | {"slurm-login-data": workload("slurm-login-data", 1, 0)}
-    found, _ = judge(dataclasses.replace(seen, pods=dict(seen.pods) | stuck, workloads=workloads), BOTH)
-    told = "StatefulSet slurm-login-data: 0 of 1 ready in the current generation"
-    assert found["Available"].message == f"{told} (slurm-login-data-0: of slurm-login-data-0)"
-    all_there = dataclasses.replace(seen, workloads=dict(seen.workloads) | {"slurm-login-data": workload("x")})
-    assert judge(all_there, BOTH)[0]["Available"].status == "True"
-
-
-def test_only_the_last_attempt_to_populate_speaks() -> None:
-    first = Pod("slurm-jail-a", "jail", ready=False, running=False, created=NOW, trouble="the volume is full")
-    second = dataclasses.replace(first, name="slurm-jail-b", created=NOW + datetime.timedelta(hours=1), trouble="")
-    seen = world()
-    told = judge(dataclasses.replace(seen, pods=dict(seen.pods) | {first.name: first}), BOTH)[0]["Degraded"]
-    assert (told.reason, told.message) == ("PopulateFailed", "slurm-jail-a: the volume is full")
-    both = dict(seen.pods) | {first.name: first, second.name: second}
-    assert judge(dataclasses.replace(seen, pods=both), BOTH)[0]["Degraded"].status == "False"
-
-
 @pytest.mark.parametrize(
     ("declared", "asked", "reason"),
     [(2, 2, "AsDeclared"), (2, None, "AsDeclared"), (None, 5, "NotDeclared"), (2, 5, "ReplicasDiffer")],
@@ -354,112 +248,3 @@ def test_the_headline_is_what_matters_most() -> None:
     assert report.headline(judge(world(), drained)[0].values()) == "all well; drained by root: cpu-1 (bad disk)"
     assert report.headline(judge(world(), BLIND)[0].values()) == BLIND.message
     assert report.headline(judge(world(), BOTH)[0].values()) == "all well"
-
-
-@pytest.mark.parametrize(
-    ("pod_status", "trouble"),
-    [
-        ({"phase": "Running"}, ""),
-        (
-            {
-                "conditions": [
-                    {
-                        "type": "PodScheduled",
-                        "status": "False",
-                        "reason": "Unschedulable",
-                        "message": "0/1 nodes: no cpu",
-                    }
-                ]
-            },
-            "Unschedulable: 0/1 nodes: no cpu",
-        ),
-        (
-            {
-                "initContainerStatuses": [
-                    {"name": "i", "state": {"waiting": {"reason": "ErrImagePull", "message": "x"}}}
-                ]
-            },
-            "container i: ErrImagePull: x",
-        ),
-        (
-            {
-                "containerStatuses": [
-                    {
-                        "name": "c",
-                        "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
-                        "lastState": {"terminated": {"message": "fatal: no key\n"}},
-                    }
-                ]
-            },
-            "container c: CrashLoopBackOff: back-off 10s / fatal: no key",
-        ),
-        (
-            {
-                "phase": "Failed",
-                "containerStatuses": [
-                    {"name": "p", "state": {"terminated": {"exitCode": 1, "message": "the image has no shell"}}}
-                ],
-            },
-            "the image has no shell",
-        ),
-        ({"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}}]}, ""),
-    ],
-)
-def test_a_pods_trouble_is_read(pod_status: dict[str, object], trouble: str) -> None:
-    assert parse_pod({"metadata": {"name": "p"}, "status": pod_status}).trouble == trouble
-
-
-LOST = """[2026-11-21T15:56:01.309] slurmdbd version 26.05.5 started
-[2026-11-21T15:56:02.069] error: mysql_real_connect failed: 2002 Can't connect to server on 'slurm-database' (115)
-[2026-11-21T15:56:02.070] error: unable to re-connect to as_mysql database
-[2026-11-21T15:56:02.071] error: Processing last message from connection 12(10.9.9.9) uid(64030)
-"""
-REFUSED = """slurm-node: started slurmdbd as process 12
-slurmdbd: error: mysql_real_connect failed: 1045 Access denied for user 'slurm'@'10.1.2.3' (using password: YES)
-slurmdbd: error: The database must be up when starting the MYSQL plugin.  Trying again in 5 seconds.
-"""
-ENDED = """slurmdbd: fatal: mysql_query failed: 1044 Access denied for user 'slurm'@'%' to database 'books'
-create database books
-slurm-node: slurmdbd ended (exit code 1); starting it again in 4 s
-"""
-
-
-@pytest.mark.parametrize(
-    ("log", "words"),
-    [
-        (LOST, "mysql_real_connect failed: 2002 Can't connect to server on 'slurm-database' (115)"),
-        (REFUSED, "mysql_real_connect failed: 1045 Access denied for user 'slurm'@'10.1.2.3' (using password: YES)"),
-        (ENDED, "mysql_query failed: 1044 Access denied for user 'slurm'@'%' to database 'books'"),
-        ("slurm-node: error: the database password holds NUL", "the database password holds NUL"),
-        ("slurmdbd version 26.05.5 started", ""),
-        ("", ""),
-    ],
-)
-def test_slurmdbds_own_words_are_told(log: str, words: str) -> None:
-    assert accounting.last_words(log) == words
-
-
-def with_accounting(ready: int, words: str = "", *, there: bool = True) -> Kubernetes:
-    cluster = dataclasses.replace(CLUSTER, accounting="slurm-accounting")
-    more = {"slurm-accounting": workload("slurm-accounting", 1, ready)} if there else {}
-    return world(cluster=cluster, workloads={**world().workloads, **more}, accounting_words=words)
-
-
-@pytest.mark.parametrize(
-    ("seen", "wrong", "progressing"),
-    [
-        (world(), [], []),
-        (with_accounting(1), [], []),
-        (with_accounting(0), [], ["AccountingStarting"]),
-        (with_accounting(0, "Access denied"), ["AccountingNotReady"], []),
-        (with_accounting(0, there=False), ["AccountingMissing"], []),
-    ],
-)
-def test_accounting_is_told_about_and_never_blocks_jobs(
-    seen: Kubernetes, wrong: list[str], progressing: list[str]
-) -> None:
-    found = accounting.findings(seen)
-    assert [each.reason for each in found.wrong] == wrong
-    assert [each.reason for each in found.progressing] == progressing
-    assert found.blocking == found.unknown == []
-    assert all(seen.accounting_words in each.message for each in found.wrong)
