@@ -1,7 +1,7 @@
 """The fake slurmrestd of the operator's tests: the few calls that the operator makes, over a fake slurmctld.
 
-Statuses, shapes and errors are those that slurmrestd 26.05.5 gave (recorded/answers.json); test_slurmrestd_document.py holds
-both against recorded/openapi-v0.0.45.json, cut from the document that the same slurmrestd serves at /openapi/v3.
+Statuses, shapes and errors are those that slurmrestd 26.05.5 gave (recorded/answers.json). test_slurmrestd_document.py
+holds both against recorded/openapi-v0.0.45.json, cut from the document that the same slurmrestd serves at /openapi/v3.
 """
 
 from __future__ import annotations
