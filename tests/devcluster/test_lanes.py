@@ -10,7 +10,7 @@ import pytest
 
 from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.suite.lanes import INTERRUPTED, Programs, side_by_side
-from devcluster.suite.testing import PHASES
+from devcluster.suite.phases import PHASES
 
 SPEAKS = """
 import pathlib, time

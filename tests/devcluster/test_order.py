@@ -8,9 +8,9 @@ import pytest
 
 from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.suite import order, renew, testing
-from devcluster.suite.testing import Phase
+from devcluster.suite.phases import BESIDE_CLUSTERS, PHASES, WITH_CLUSTERS, Phase
 
-BY_FILE = [phase for phase in testing.PHASES if phase.by_file and len(phase.folders) == 1]
+BY_FILE = [phase for phase in PHASES if phase.by_file and len(phase.folders) == 1]
 
 
 def files(phase: Phase) -> list[str]:
@@ -60,6 +60,6 @@ def test_rough_files_come_after_long_ones_and_short_ones_last() -> None:
     ]
 
 
-@pytest.mark.parametrize("lane", [testing.WITH_CLUSTERS, testing.BESIDE_CLUSTERS])
+@pytest.mark.parametrize("lane", [WITH_CLUSTERS, BESIDE_CLUSTERS])
 def test_the_budgets_of_a_lane_are_within_that_of_all_tests(lane: tuple[Phase, ...]) -> None:
     assert sum(phase.minutes for phase in lane) <= testing.ALL_MINUTES

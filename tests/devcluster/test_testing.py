@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from devcluster.suite import testing
+from devcluster.suite.phases import A_JOBS_LIFE_ON_V2, DEV_CLUSTER, E2E, PHASES, THE_GUEST_ITSELF, Phase
 from devcluster.vm import kernel, own_kernel
 from devcluster.vm import tests as vm_tests
 
@@ -54,7 +55,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(checkout: Path, workers: int = 1, retries: int = 1) -> tuple[int, testing.Tally]:
     tally = testing.Tally()
-    phase = testing.Phase("played", 1, ("tests",), workers=workers, retries=retries)
+    phase = Phase("played", 1, ("tests",), workers=workers, retries=retries)
     return testing._phase(tally, phase, checkout), tally
 
 
@@ -124,7 +125,7 @@ def phases(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the phases that a run comes to, in place of their tests."""
     begun: list[str] = []
 
-    def phase(_: testing.Tally, phase: testing.Phase, *__: object) -> int:
+    def phase(_: testing.Tally, phase: Phase, *__: object) -> int:
         begun.append(phase.name)
         return 0
 
@@ -142,7 +143,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return kernels
 
 
-GUESTS = (testing.A_JOBS_LIFE_ON_V2, testing.THE_GUEST_ITSELF)
+GUESTS = (A_JOBS_LIFE_ON_V2, THE_GUEST_ITSELF)
 
 
 def after(minutes: float) -> testing.Tally:
@@ -164,7 +165,7 @@ def test_with_time_make_test_builds_the_kernel_before_the_tests_that_need_it(
 ) -> None:
     assert testing._with_a_guest(after(testing.WITHOUT_KERNEL_MINUTES - 1), tmp_path) == 0
     assert built
-    assert phases == [testing.A_JOBS_LIFE_ON_V2.name, testing.THE_GUEST_ITSELF.name]
+    assert phases == [A_JOBS_LIFE_ON_V2.name, THE_GUEST_ITSELF.name]
 
 
 def test_with_a_kernel_in_the_cache_its_tests_run_beside_e2e(
@@ -172,15 +173,15 @@ def test_with_a_kernel_in_the_cache_its_tests_run_beside_e2e(
 ) -> None:
     built.append(1)
     assert testing._everything(after(0), tmp_path) == 0
-    assert sorted(phases) == sorted(phase.name for phase in (*testing.PHASES, *GUESTS))
-    assert phases.index(testing.A_JOBS_LIFE_ON_V2.name) < phases.index(testing.DEV_CLUSTER.name)
+    assert sorted(phases) == sorted(phase.name for phase in (*PHASES, *GUESTS))
+    assert phases.index(A_JOBS_LIFE_ON_V2.name) < phases.index(DEV_CLUSTER.name)
 
 
 def test_a_kernel_is_built_when_no_cluster_needs_the_cores(phases: list[str], built: list[int], tmp_path: Path) -> None:
     assert testing._everything(after(0), tmp_path) == 0
     assert built
     assert phases[-2:] == [phase.name for phase in GUESTS]
-    assert sorted(phases) == sorted(phase.name for phase in (*testing.PHASES, *GUESTS))
+    assert sorted(phases) == sorted(phase.name for phase in (*PHASES, *GUESTS))
 
 
 def test_a_machine_that_needs_no_guest_says_that_the_guests_own_tests_are_left_out(
@@ -190,23 +191,23 @@ def test_a_machine_that_needs_no_guest_says_that_the_guests_own_tests_are_left_o
     monkeypatch.setattr(own_kernel, "lacking", list)
     monkeypatch.setattr(vm_tests, "prepare", lambda *_: None)
     assert testing._with_a_guest(after(testing.WITHOUT_KERNEL_MINUTES + 1), tmp_path) == 0
-    assert phases == [testing.A_JOBS_LIFE_ON_V2.name]
+    assert phases == [A_JOBS_LIFE_ON_V2.name]
     assert "left out, since this machine needs no guest: tests/devcluster/test_guest.py" in capsys.readouterr().err
 
 
 def test_a_phases_folders_run_as_in_the_whole_and_other_paths_one_by_one() -> None:
-    assert testing._chosen(["tests/e2e"]) is testing.E2E
+    assert testing._chosen(["tests/e2e"]) is E2E
     assert testing._chosen(["tests/e2e/test_i_doors.py"]).workers == 1
 
 
 def test_a_file_of_another_phase_is_run_there_alone(checkout: Path) -> None:
     tally = testing.Tally()
     (checkout / "tests" / "test_bad.py").write_text(f"{TRIED}def test_bad():\n    tried()\n")
-    phase = testing.Phase("played", 1, ("tests",), without=("tests/test_bad.py",))
+    phase = Phase("played", 1, ("tests",), without=("tests/test_bad.py",))
     assert testing._phase(tally, phase, checkout) == 0
     assert tally.count("passed") == 1
-    (left_out,) = (each.without for each in testing.PHASES if each.without)
-    assert left_out == testing.THE_GUEST_ITSELF.folders
+    (left_out,) = (each.without for each in PHASES if each.without)
+    assert left_out == THE_GUEST_ITSELF.folders
 
 
 REPORT = '<testsuites><testsuite name="pytest"><testcase classname="c" name="{}">{}</testcase></testsuite></testsuites>'

@@ -1,0 +1,60 @@
+"""Phases of `make test`: which tests, with how many workers, in how many minutes, and beside what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from devcluster.vm import tests as vm_tests
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A part of the tests; `minutes` is its budget, printed beside what it took.
+
+    The budget is for two cores, beside the other lanes, with toolchain, images and guest in the cache.
+
+    `workers` run side by side, each with an API server, a cluster and an instance of its own.
+    `by_file`: a worker takes whole files, the longest first, since the tests of one share what is dear to make.
+    `in_guest`: on a kernel with cgroup v2 and NFS (devcluster/vm).
+    `without`: files of its folders that another phase has.
+    `retries`: how often files with failed tests are run again, in a run of their own (docs/adr/0008).
+    `has_instances`: its tests start instances of this checkout's, which a run that died leaves.
+    `is_patient`: it computes more than it waits, and leaves the cores to phases with deadlines.
+    """
+
+    name: str
+    minutes: int
+    folders: tuple[str, ...]
+    workers: int = 1
+    by_file: bool = False
+    without: tuple[str, ...] = ()
+    retries: int = 0
+    in_guest: bool = False
+    has_instances: bool = False
+    is_patient: bool = False
+
+
+A_JOBS_LIFE_ON_V2 = Phase("cgroup v2", 6, ("tests/vm/test_v2_jobs.py",), retries=1, in_guest=True)
+"""The part of tests/vm that also runs in `make test`."""
+THE_GUEST_ITSELF = Phase("the guest itself", 1, ("tests/devcluster/test_guest.py",), retries=1)
+"""Phase that needs the guest's kernel."""
+E2E = Phase("e2e", 22, ("tests/e2e",), 2, True, retries=2, has_instances=True)
+"""Two clusters. Its tests wait for Slurm's and Kubernetes' own intervals most of the time."""
+UNIT_AND_NATIVE = Phase(
+    "unit and native", 7, ("tests/unit", "tests/node", "tests/health", "tests/native"), 2, True, retries=1,
+    is_patient=True,
+)  # fmt: skip
+DEV_CLUSTER = Phase("dev cluster", 8, ("tests/devcluster",), without=THE_GUEST_ITSELF.folders, retries=1)
+OPERATOR = Phase(
+    "operator", 10, ("tests/operator", "tests/provider", "tests/upgrade", "tests/manifests"), 3, retries=1,
+    is_patient=True,
+)  # fmt: skip
+"""It mostly waits: for pulumi's start, for readiness, for deadlines."""
+IMAGE = Phase("image", 10, ("tests/image",), 3, True, retries=1)
+"""It computes an eighth of its time, for one worker."""
+WITH_CLUSTERS = (IMAGE, E2E)
+"""A lane whose phases run in sequence. Two clusters start when the first phase is over."""
+BESIDE_CLUSTERS = (OPERATOR, UNIT_AND_NATIVE, A_JOBS_LIFE_ON_V2, THE_GUEST_ITSELF, DEV_CLUSTER)
+"""The other lane: phases that take turns beside *image* and *e2e* (docs/adr/0030)."""
+PHASES = (OPERATOR, IMAGE, E2E, UNIT_AND_NATIVE, DEV_CLUSTER)
+ALL_IN_GUEST = Phase("cgroup v2 and NFS", 20, (vm_tests.FOLDER,), retries=1, in_guest=True)
