@@ -5,6 +5,7 @@ the ledger. A second stack lacks it, whatever its name, and so does one whose st
 """
 
 import base64
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,15 +15,13 @@ import pulumi
 
 from components.config import Config
 from components.control import credentials, ledger
-from components.kubernetes import kubeconfig, kubernetes_reader
+from components.kubernetes import configured_cluster, kubernetes_reader
 from components.kubernetes.kubernetes_reader import UnreachableError
 from contract import names
 
 Data = Mapping[str, str]
 """A Secret's data, base64-encoded."""
 
-PREVIEW_SECONDS: Final = 5.0
-"""A preview without access to the cluster must not hang."""
 UPDATE_SECONDS: Final = 30.0
 _ATTEMPTS: Final = 3
 
@@ -112,10 +111,11 @@ def read(config: Config) -> Live | None:
     Raises:
         RunError: An update gets no answer.
     """
+    asking = functools.partial(_ask, config)
     if not pulumi.runtime.is_dry_run():
         for attempt in range(_ATTEMPTS):
             try:
-                return kubernetes_reader.within(UPDATE_SECONDS, lambda: ask(config))
+                return configured_cluster.answer(config, asking, UPDATE_SECONDS)
             except UnreachableError as failure:
                 if attempt == _ATTEMPTS - 1:
                     raise pulumi.RunError(
@@ -124,26 +124,18 @@ def read(config: Config) -> Live | None:
                     ) from None
     if config.checks.cluster:
         try:
-            return kubernetes_reader.within(PREVIEW_SECONDS, lambda: ask(config))
+            return configured_cluster.answer(config, asking)
         except UnreachableError as failure:
             pulumi.log.warn(f"checks.cluster: whose cluster the namespace holds is not known: {failure}")
     return None
 
 
-def ask(config: Config) -> Live:
-    """Ask the API server what the namespace holds.
-
-    Raises:
-        UnreachableError: It refuses.
-    """
-    own = config.kubernetes
-    access = kubeconfig.read(own.kubeconfig.get_secret_value() if own.kubeconfig else None, own.context)
-    with kubernetes_reader.client(access) as connection:
-        secrets = {
-            name: secret
-            for name in (names.LEDGER, *credentials.generated_files(config))
-            if (secret := _secret(connection, config.cluster.namespace, name)) is not None
-        }
+def _ask(config: Config, connection: httpx.Client) -> Live:
+    secrets = {
+        name: secret
+        for name in (names.LEDGER, *credentials.generated_files(config))
+        if (secret := _secret(connection, config.cluster.namespace, name)) is not None
+    }
     return live_state(secrets)
 
 

@@ -5,20 +5,20 @@ docs/adr/0041.
 """
 
 import datetime
+import functools
 from collections.abc import Callable
 from typing import Final
 
+import httpx
 import pulumi
 
 from components.config import Config
-from components.kubernetes import kubeconfig, kubernetes_reader
+from components.kubernetes import configured_cluster, kubernetes_reader
 from components.kubernetes.kubernetes_reader import UnreachableError
 from components.preflight import account_changes
 from components.preflight.account_changes import KnownAccounts
 from components.slurm import accounts
 
-DEADLINE_SECONDS: Final = 5.0
-"""A preview without access to the cluster must not hang."""
 OLD_AFTER: Final = datetime.timedelta(minutes=15)
 """An operator that works gives what it read a new time within 13 minutes."""
 _UNREAD: Final = (
@@ -27,28 +27,21 @@ _UNREAD: Final = (
 )
 
 
-def _ask(config: Config) -> KnownAccounts | None:
-    own = config.kubernetes
-    access = kubeconfig.read(own.kubeconfig.get_secret_value() if own.kubeconfig else None, own.context)
-    with kubernetes_reader.client(access) as connection:
-        cluster = kubernetes_reader.slurm_cluster(connection, config.cluster.namespace, config.cluster.name)
+def _ask(config: Config, connection: httpx.Client) -> KnownAccounts | None:
+    cluster = kubernetes_reader.slurm_cluster(connection, config.cluster.namespace, config.cluster.name)
     return None if cluster is None else account_changes.read(cluster.get("status") or {})
 
 
-def read(
-    config: Config, ask: Callable[[Config], KnownAccounts | None] = _ask, seconds: float = DEADLINE_SECONDS
-) -> KnownAccounts | None:
+def read(config: Config) -> KnownAccounts | None:
     """Return what the running cluster's slurmdbd has; None without a cluster.
 
     Args:
         config: The configuration: `cluster` and `kubernetes`.
-        ask: Asks Kubernetes.
-        seconds: How long it may take in all, a credential plugin included.
 
     Raises:
         UnreachableError: The API server cannot be asked, or does not answer in time.
     """
-    return kubernetes_reader.within(seconds, lambda: ask(config))
+    return configured_cluster.answer(config, functools.partial(_ask, config))
 
 
 def run(config: Config, look: Callable[[Config], KnownAccounts | None] = read) -> None:

@@ -1,5 +1,6 @@
 """Asks Kubernetes before the plan whether its nodes and storage fit the configuration."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -7,13 +8,11 @@ import httpx
 import pulumi
 
 from components.config import Config, ConfigurationError
-from components.kubernetes import kubeconfig, kubernetes_reader
+from components.kubernetes import configured_cluster, kubernetes_reader
 from components.kubernetes.kubernetes_reader import UnreachableError
 from components.preflight import gpu_checks, rdma_checks, storage_advice
 from components.preflight.gpu_checks import ClusterState, KubernetesNode, Taint
 
-DEADLINE_SECONDS: Final = 5.0
-"""Deadline for all questions together: a preview without access to the cluster must not hang."""
 _NODES: Final = "/api/v1/nodes"
 _RUNTIME_CLASSES: Final = "/apis/node.k8s.io/v1/runtimeclasses"
 _STORAGE_CLASSES: Final = "/apis/storage.k8s.io/v1/storageclasses"
@@ -34,15 +33,12 @@ def node(item: Mapping[str, Any]) -> KubernetesNode:
     )
 
 
-def _ask(config: Config) -> ClusterState:
-    own = config.kubernetes
-    access = kubeconfig.read(own.kubeconfig.get_secret_value() if own.kubeconfig else None, own.context)
-    with kubernetes_reader.client(access) as connection:
-        nodes, classes = (
-            kubernetes_reader.items(connection, path) if _asks_devices(config) else []
-            for path in (_NODES, _RUNTIME_CLASSES)
-        )
-        storage = _storage_classes(connection) if storage_advice.by_class(config) else []
+def _ask(config: Config, connection: httpx.Client) -> ClusterState:
+    nodes, classes = (
+        kubernetes_reader.items(connection, path) if _asks_devices(config) else []
+        for path in (_NODES, _RUNTIME_CLASSES)
+    )
+    storage = _storage_classes(connection) if storage_advice.by_class(config) else []
     return ClusterState(
         tuple(node(item) for item in nodes),
         frozenset(item["metadata"]["name"] for item in classes),
@@ -62,20 +58,16 @@ def _asks_devices(config: Config) -> bool:
     return any(node_set.device_resources or node_set.network.rdma for node_set in config.node_sets)
 
 
-def read(
-    config: Config, ask: Callable[[Config], ClusterState] = _ask, seconds: float = DEADLINE_SECONDS
-) -> ClusterState:
+def read(config: Config) -> ClusterState:
     """Reads nodes and storage classes from Kubernetes.
 
     Args:
         config: The configuration: `kubernetes`.
-        ask: Asks it.
-        seconds: How long it may take in all, a credential plugin included.
 
     Raises:
         UnreachableError: The API server cannot be asked, or does not answer in time.
     """
-    return kubernetes_reader.within(seconds, lambda: ask(config))
+    return configured_cluster.answer(config, functools.partial(_ask, config))
 
 
 def run(config: Config, look: Callable[[Config], ClusterState] = read) -> None:

@@ -5,15 +5,17 @@ has no key of slurmrestd. See docs/adr/0040.
 """
 
 import datetime
+import functools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import httpx
 import pulumi
 
 from components.config import Config
-from components.kubernetes import kubeconfig, kubernetes_reader
+from components.kubernetes import configured_cluster, kubernetes_reader
 from components.kubernetes.kubernetes_reader import UnreachableError
 from components.preflight import counted_jobs
 from components.preflight.counted_jobs import CountedJobs
@@ -21,8 +23,6 @@ from components.preflight.job_effects import Declared, Line, NodeSize, effects
 from components.slurm import slurm_conf
 from contract import names
 
-DEADLINE_SECONDS: Final = 5.0
-"""A preview without access to the cluster must not hang."""
 OLD_AFTER: Final = datetime.timedelta(minutes=15)
 """An operator that works gives its counts a new time within 11 minutes."""
 
@@ -58,32 +58,26 @@ def declared(config: Config) -> Declared:
     )
 
 
-def _ask(config: Config) -> RunningCluster | None:
-    own, namespace = config.kubernetes, config.cluster.namespace
-    access = kubeconfig.read(own.kubeconfig.get_secret_value() if own.kubeconfig else None, own.context)
-    with kubernetes_reader.client(access) as connection:
-        cluster = kubernetes_reader.slurm_cluster(connection, namespace, config.cluster.name)
-        files = kubernetes_reader.item(connection, f"/api/v1/namespaces/{namespace}/configmaps/{names.CONFIG_ACTIVE}")
+def _ask(config: Config, connection: httpx.Client) -> RunningCluster | None:
+    namespace = config.cluster.namespace
+    cluster = kubernetes_reader.slurm_cluster(connection, namespace, config.cluster.name)
+    files = kubernetes_reader.item(connection, f"/api/v1/namespaces/{namespace}/configmaps/{names.CONFIG_ACTIVE}")
     if cluster is None or files is None:
         return None
     text = (files.get("data") or {}).get(names.SLURM_CONF, "")
     return RunningCluster(partitions(text), counted_jobs.read(cluster.get("status") or {}))
 
 
-def read(
-    config: Config, ask: Callable[[Config], RunningCluster | None] = _ask, seconds: float = DEADLINE_SECONDS
-) -> RunningCluster | None:
+def read(config: Config) -> RunningCluster | None:
     """Return the cluster that runs; None without one.
 
     Args:
         config: The configuration: `cluster` and `kubernetes`.
-        ask: Asks Kubernetes.
-        seconds: How long it may take in all, a credential plugin included.
 
     Raises:
         UnreachableError: The API server cannot be asked, or does not answer in time.
     """
-    return kubernetes_reader.within(seconds, lambda: ask(config))
+    return configured_cluster.answer(config, functools.partial(_ask, config))
 
 
 def sentences(config: Config, running: RunningCluster, now: datetime.datetime) -> list[str]:

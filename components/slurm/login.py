@@ -169,7 +169,19 @@ def shared_manifests(config: Config) -> list[Manifest]:
     return [headless_service(config, names.LOGIN_SETS, names.LOGIN_SET, "ssh", names.SSH_PORT)]
 
 
-class Login(Component):
+class _Logins(Component):
+    """Login nodes of one set behind their Service."""
+
+    def _serve(self, nodes: LoginNodes, objects: Sequence[Manifest], depends_on: Sequence[pulumi.Resource]) -> None:
+        children = self.declare(objects, depends_on)
+        service = children[f"Service/{nodes.object_name}"]
+        assert isinstance(service, kubernetes.core.v1.Service)
+        self.nodes = nodes
+        self.node_port = service.spec.apply(_node_port)
+        self.register_outputs({"nodePort": self.node_port})
+
+
+class Login(_Logins):
     """Login nodes behind one Service.
 
     Args:
@@ -187,15 +199,10 @@ class Login(Component):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(name, opts)
-        children = self.declare(manifests(config), depends_on)
-        service = children[f"Service/{names.LOGIN}"]
-        assert isinstance(service, kubernetes.core.v1.Service)
-        self.nodes = config.login.nodes
-        self.node_port = service.spec.apply(_node_port)
-        self.register_outputs({"nodePort": self.node_port})
+        self._serve(config.login.nodes, manifests(config), depends_on)
 
 
-class LoginSet(Component):
+class LoginSet(_Logins):
     """Login nodes of a further set behind a Service of their own.
 
     Args:
@@ -215,12 +222,7 @@ class LoginSet(Component):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(name, opts)
-        children = self.declare(set_manifests(config, nodes), depends_on)
-        service = children[f"Service/{nodes.object_name}"]
-        assert isinstance(service, kubernetes.core.v1.Service)
-        self.nodes = nodes
-        self.node_port = service.spec.apply(_node_port)
-        self.register_outputs({"nodePort": self.node_port})
+        self._serve(nodes, set_manifests(config, nodes), depends_on)
 
 
 class LoginSets(Part, manifests=shared_manifests, outputs=lambda _: {"service": names.LOGIN_SETS}):

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import certifi
+import httpx
 import pulumi
 import pytest
 
 from components.config import Config, ConfigurationError, parse
-from components.kubernetes import kubeconfig
+from components.kubernetes import configured_cluster, kubeconfig
 from components.kubernetes.kubernetes_reader import UnreachableError
 from components.preflight import cluster_checks, storage_advice
 from components.preflight.gpu_checks import ClusterState, KubernetesNode, Taint, problems
@@ -159,13 +160,12 @@ def test_nothing_is_asked_when_there_is_nothing_to_check(path: str) -> None:
 def test_a_cluster_that_does_not_answer_is_given_up_after_the_deadline() -> None:
     gate = threading.Event()
 
-    def hanging(_: Config) -> ClusterState:
-        gate.wait(60)
-        return seen()
+    def hanging(_: httpx.Client) -> bool:
+        return gate.wait(60)
 
     try:
         with pytest.raises(UnreachableError, match="no answer in"):
-            cluster_checks.read(config(), hanging, seconds=0.1)
+            configured_cluster.answer(with_kubeconfig(file("http://127.0.0.1:1")), hanging, seconds=0.1)
     finally:
         gate.set()
 
