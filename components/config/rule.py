@@ -1,6 +1,6 @@
 """Rules between fields: a section checks values that are each valid alone."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 WRITTEN: Final = object()
@@ -37,6 +37,16 @@ def rule(method: _Rule) -> _Rule:
 def rules_of(model: type) -> list[Callable[[Any], Iterator[Violation]]]:
     """The rules of a model, in their order."""
     return [member for part in model.__mro__ for member in vars(part).values() if hasattr(member, "is_rule")]
+
+
+def one_of(what: str, known: Iterable[str]) -> str:
+    """What would be right in place of a name that nothing has.
+
+    Args:
+        what: Whose name it has to be, such as "the name of a node set".
+        known: The names that there are.
+    """
+    return f"{what}; there are: {', '.join(known) or 'none'}"
 
 
 def named_twice(rows: Sequence[Any], at: str, key: str = "name") -> Iterator[Violation]:

@@ -6,7 +6,7 @@ from components.config.addons.mode import AddonMode
 from components.config.addons.network_operator import NEEDS_OPERATOR
 from components.config.nodes.node_sets import NodeSet
 from components.config.program import Config
-from components.config.rule import Violation
+from components.config.rule import Violation, one_of
 
 
 def rest_tls(config: Config) -> Iterator[Violation]:
@@ -57,7 +57,7 @@ def rdma(config: Config, node_set: NodeSet) -> Iterator[Violation]:
     if not operator.is_on:
         yield Violation("network", "rdma", "resource", want=NEEDS_OPERATOR)
     elif offered and rdma.resource not in offered:
-        want = f"a resource of networkOperator.pools; there are: {', '.join(offered)}"
+        want = one_of("a resource of networkOperator.pools", offered)
         yield Violation("network", "rdma", "resource", want=want)
 
 
@@ -71,5 +71,5 @@ def secondary_networks(config: Config, node_set: NodeSet) -> Iterator[Violation]
     declared = [network.name for network in operator.networks]
     for position, name in enumerate(secondary):
         if name not in declared:
-            want = f"a name of networkOperator.networks; there are: {', '.join(declared) or 'none'}"
+            want = one_of("a name of networkOperator.networks", declared)
             yield Violation("network", "secondary", position, want=want)

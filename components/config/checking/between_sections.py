@@ -12,7 +12,7 @@ from components.config.checking import addon_rules, health_rules, topology_rules
 from components.config.checking.gres_rules import gres_of_all_sets, mig_strategy
 from components.config.nodes.node_sets import NodeSet
 from components.config.program import Config, OperatorMode
-from components.config.rule import Violation, named_twice
+from components.config.rule import Violation, named_twice, one_of
 from contract import names
 
 
@@ -37,7 +37,7 @@ def _members(config: Config) -> Iterator[Violation]:
         members = getattr(partition, "node_sets", ())
         for position, member in enumerate(members):
             if member not in sets:
-                want = f"the name of a node set; there are: {', '.join(sets) or 'none'}"
+                want = one_of("the name of a node set", sets)
                 yield Violation("partitions", index, "nodeSets", position, want=want)
             elif member in members[:position]:
                 yield Violation("partitions", index, "nodeSets", position, want="each node set once")

@@ -7,7 +7,7 @@ from components.config.model import NotParsedError
 from components.config.nodes.health import HEALTH_SECONDS
 from components.config.partitions import Partition
 from components.config.program import Config
-from components.config.rule import Violation
+from components.config.rule import Violation, one_of
 from components.config.values.quantities import duration_seconds, slurm_seconds
 from contract.site_scripts import Kind
 
@@ -22,7 +22,7 @@ def node_conditions(config: Config) -> Iterator[Violation]:
     for index, condition in enumerate(conditions):
         for position, name in enumerate(getattr(condition, "node_sets", ())):
             if name not in sets:
-                want = f"the name of a node set; there are: {', '.join(sets) or 'none'}"
+                want = one_of("the name of a node set", sets)
                 yield Violation("health", "nodeConditions", index, "nodeSets", position, want=want)
 
 
@@ -36,7 +36,7 @@ def long_checks(config: Config) -> Iterator[Violation]:
         with suppress(NotParsedError):
             partition = partitions.get(check.partition)
             if partition is None:
-                want = f"the name of a partition; there are: {', '.join(partitions) or 'none'}"
+                want = one_of("the name of a partition", partitions)
                 yield Violation("health", "longChecks", index, "partition", want=want)
                 continue
             if wrong_limit := _node_limit(partition, check.nodes):

@@ -6,7 +6,7 @@ from typing import Final
 from components.config.checking import topology_rules
 from components.config.partitions import Partition, PreemptMode
 from components.config.program import Config
-from components.config.rule import Violation
+from components.config.rule import Violation, one_of
 from contract.accounts import NORMAL
 
 _BY_TIER: Final = "preempt/partition_prio"
@@ -32,7 +32,7 @@ def _qos(config: Config, partition: Partition) -> Iterator[Violation]:
     if not config.accounting.is_on:
         return
     known = [NORMAL, *filter(None, (getattr(qos, "name", "") for qos in config.accounting.qos))]
-    want = f"normal, or the name of a QOS of accounting.qos; there are: {', '.join(known)}"
+    want = one_of("normal, or the name of a QOS of accounting.qos", known)
     if "qos" in partition.given and partition.qos not in known:
         yield Violation("qos", want=want)
     for key, names in (("allowQos", partition.allow_qos), ("denyQos", partition.deny_qos)):
@@ -63,7 +63,7 @@ def _preemption(config: Config, partition: Partition) -> Iterator[Violation]:
 def _alternate(config: Config, partition: Partition) -> Iterator[Violation]:
     others = [other.name for other in config.partitions if other.name != partition.name]
     if "Alternate" in partition.options and partition.options["Alternate"] not in others:
-        want = f"the name of another partition; there are: {', '.join(others) or 'none'}"
+        want = one_of("the name of another partition", others)
         yield Violation("options", "Alternate", want=want)
 
 

@@ -6,7 +6,7 @@ from typing import Final
 from components.config.nodes.node_sets import NodeSet
 from components.config.partitions import Partition
 from components.config.program import Config
-from components.config.rule import Violation, named_twice
+from components.config.rule import Violation, named_twice, one_of
 from components.config.topologies import Place, Topology, TopologyType, default_topology, unlabeled
 from components.config.values import slurm_files
 
@@ -41,7 +41,7 @@ def places(config: Config, node_set: NodeSet) -> Iterator[Violation]:
     declared = {topology.name: topology for topology in config.slurm.topologies}
     for index, place in enumerate(node_set.topology):
         if place.name not in declared:
-            want = f"the name of one of slurm.topologies; there are: {', '.join(declared) or 'none'}"
+            want = one_of("the name of one of slurm.topologies", declared)
             yield Violation("topology", index, "name", want=want)
             continue
         for violation in _place(config, declared[place.name], place):
@@ -107,7 +107,7 @@ def of_partition(config: Config, partition: Partition) -> Iterator[Violation]:
     if own is not None and not declared:
         yield from _of_the_file(config, own)
     elif own is not None and own not in declared:
-        want = f"the name of one of slurm.topologies; there are: {', '.join(declared)}"
+        want = one_of("the name of one of slurm.topologies", declared)
         yield Violation("options", "Topology", want=want)
     elif topology := declared.get(own or "") or default_topology(config.slurm.topologies):
         yield from _members(config, partition, topology)
@@ -134,5 +134,5 @@ def _of_the_file(config: Config, name: str) -> Iterator[Violation]:
         return
     known = slurm_files.topologies(text)
     if known is not None and name not in known:
-        want = f"the name of a topology in slurm.files.topology.yaml; there are: {', '.join(known) or 'none'}"
+        want = one_of("the name of a topology in slurm.files.topology.yaml", known)
         yield Violation("options", "Topology", want=want)

@@ -9,7 +9,7 @@ from components.config.nodes.node_sets import NodeSet
 from components.config.nodes.submounts import Submount
 from components.config.pods.pod_options import PodOptions
 from components.config.program import Config
-from components.config.rule import Violation
+from components.config.rule import Violation, one_of
 from components.config.values.files import is_within, meets
 from contract import names
 
@@ -66,9 +66,8 @@ def _pod_volumes(config: Config, pod: PodOptions) -> Iterator[Violation]:
                 want = f"one of yours: what is named {names.RESERVED_PREFIX}… or holds keys is the cluster's own"
                 yield Violation("volumes", index, key, want=want)
         path = volume.host_path
-        if path is not None and not any(is_within(path, folder) for folder in allowed):
-            want = f"a path at or below one of jail.allowedHostPaths; there are: {', '.join(allowed) or 'none'}"
-            yield Violation("volumes", index, "hostPath", want=want)
+        if path is not None:
+            yield from _host_path(allowed, path, "volumes", index)
         jail = config.jail.storage.host_path
         if path is not None and jail is not None and meets(path, [jail]):
             want = f"a path outside of {jail}, which is the jail's volume"
@@ -91,10 +90,16 @@ def _submounts(config: Config, submounts: Sequence[Submount]) -> Iterator[Violat
                 yield Violation(index, "path", want=want)
             earlier.setdefault(path, index)
         host_path = getattr(submount, "host_path", None)
-        if host_path is not None and not any(is_within(host_path, folder) for folder in allowed):
-            want = f"a path at or below one of jail.allowedHostPaths; there are: {', '.join(allowed) or 'none'}"
-            yield Violation(index, "hostPath", want=want)
+        if host_path is not None:
+            yield from _host_path(allowed, host_path, index)
         claim = getattr(submount, "claim", None)
         if claim is not None and getattr(claim, "name", None) in claims:
             want = "a claim of yours: this one is the cluster's own, with what users must not read"
             yield Violation(index, "claim", "name", want=want)
+
+
+def _host_path(allowed: Sequence[str], path: str, *at: str | int) -> Iterator[Violation]:
+    """Pods see those folders of Kubernetes nodes that the configuration allows."""
+    if not any(is_within(path, folder) for folder in allowed):
+        want = one_of("a path at or below one of jail.allowedHostPaths", allowed)
+        yield Violation(*at, "hostPath", want=want)
