@@ -13,8 +13,7 @@ from slurm_operator.state.resources import Restart
 from slurm_operator.state.slurm import FullListing, SlurmJob, SlurmNode
 
 from contract.policies import ReactionPolicy
-from tests.operator.sets import changed, node_set
-from tests.operator.test_scale import NOW, node
+from tests.operator.sets import NOW, changed, node, node_set
 
 UNFIT = "pulumi-slurm:health gpus: 3 of 4 GPUs answer"
 REPAIR = "pulumi-slurm:repair health gpus: 3 of 4 GPUs answer"

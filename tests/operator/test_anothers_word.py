@@ -12,9 +12,9 @@ from slurm_operator.decide.node_sets import k8s_nodes, records
 from slurm_operator.state.kubernetes import K8sNode
 from slurm_operator.state.slurm import SlurmNode
 
-from tests.operator.sets import changed
+from tests.operator.sets import NOW, changed, job, leaving, node, pod, state
 from tests.operator.test_records import forget
-from tests.operator.test_scale import NOW, decide, job, leaving, lowered, node, pod, state
+from tests.operator.test_scale import decide, lowered
 from tests.operator.test_updates import decide as decide_update
 from tests.operator.test_updates import pod as outdated_pod
 from tests.operator.test_updates import state as outdated_scale

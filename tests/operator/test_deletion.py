@@ -17,7 +17,7 @@ from slurm_operator.state.resources import NodeSet, RemovalPolicy
 from slurm_operator.state.slurm import Nodes, SlurmJob, SlurmNode, Unknown
 
 from tests.operator.fake_slurmrestd import FakeSlurmrestd
-from tests.operator.test_scale import NOW, job, leaving, node, pod
+from tests.operator.sets import NOW, job, leaving, node, pod
 from tests.operator.world import World, custom, operator, until
 
 GOING = NodeSet("cpu", "test", "cpu", 0, finalizer_url="http://slurm-rest:6820", deleting=True)

@@ -11,7 +11,7 @@ from slurm_operator.state.slurm import SlurmNode
 
 from contract import reasons
 from tests.operator.repairs import UNFIT, repaired, unfit
-from tests.operator.test_scale import node
+from tests.operator.sets import node
 
 
 def by_slurm(name: str, reason: str, *flags: str) -> SlurmNode:

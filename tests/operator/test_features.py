@@ -13,9 +13,8 @@ from slurm_operator.state.kubernetes import K8sNode, Pod
 from slurm_operator.state.slurm import SlurmNode
 
 from contract import reasons
-from tests.operator.sets import changed
+from tests.operator.sets import NOW, changed, node, pod
 from tests.operator.sets import node_set as made
-from tests.operator.test_scale import NOW, node, pod
 
 ZONE = "topology.kubernetes.io/zone"
 

@@ -12,9 +12,8 @@ from slurm_operator.state.resources import UpdatePolicy
 from slurm_operator.state.slurm import EVERY_NODE, FullListing, Jobs, SlurmNode, TooDeep, Unknown
 
 from contract import reasons
-from tests.operator.sets import changed
-from tests.operator.test_scale import job, leaving, pod
-from tests.operator.test_scale import state as sized
+from tests.operator.sets import changed, job, leaving, pod
+from tests.operator.sets import state as sized
 
 NODES = {"cpu-0": leaving("cpu-0")}
 DEEP = TooDeep("TooManyJobs", "there are too many")

@@ -18,8 +18,7 @@ from slurm_operator.state.resources import Restart
 from slurm_operator.state.slurm import FullListing, SlurmJob, SlurmNode
 
 from contract.policies import ReactionPolicy
-from tests.operator.sets import changed, node_set
-from tests.operator.test_scale import NOW, job, node, pod
+from tests.operator.sets import NOW, changed, job, node, node_set, pod
 
 LONG_AGO = NOW - datetime.timedelta(hours=10)
 WELL = K8sNode()

@@ -15,8 +15,7 @@ from slurm_operator.state.resources import NodeCondition
 from slurm_operator.state.slurm import SlurmNode
 
 from contract.policies import ReactionPolicy
-from tests.operator.sets import changed, node_set
-from tests.operator.test_scale import NOW, node, pod
+from tests.operator.sets import NOW, changed, node, node_set, pod
 
 DEADLOCK, GPU_READY = NodeCondition("KernelDeadlock"), NodeCondition("GpuReady", fails_when=False)
 WELL = (("KernelDeadlock", "False", "KernelHasNoDeadlock"), ("GpuReady", "True", ""))

@@ -16,8 +16,7 @@ from slurm_operator.state.kubernetes import K8sNode
 from slurm_operator.state.slurm import FullListing, SlurmJob, SlurmNode
 
 from contract.conditions import Reason
-from tests.operator.sets import changed
-from tests.operator.test_scale import NOW, job, node
+from tests.operator.sets import NOW, changed, job, node
 from tests.operator.test_updates import NEW, pod, state
 
 MINUTE = datetime.timedelta(minutes=1)

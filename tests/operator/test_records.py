@@ -10,8 +10,7 @@ from slurm_operator.decide.node_sets import records, undrain, update
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state.slurm import Facts, FullListing, Reservation, SlurmJob, SlurmNode
 
-from tests.operator.sets import changed
-from tests.operator.test_scale import NOW, job, leaving, node, state
+from tests.operator.sets import NOW, changed, job, leaving, node, state
 from tests.operator.test_updates import NEW, REASON, pod, restarted, updating
 from tests.operator.test_updates import state as template
 

@@ -15,8 +15,7 @@ from slurm_operator.state.slurm import FullListing, SlurmNode
 from contract import reasons
 from contract.policies import ReactionPolicy
 from tests.operator.repairs import LONG_AGO, REPAIR, UNFIT, decide, done, minutes, repaired, state, unfit
-from tests.operator.sets import changed
-from tests.operator.test_scale import NOW, job, node
+from tests.operator.sets import NOW, changed, job, node
 
 
 def test_a_restart_is_noted_first_and_done_by_a_later_pass() -> None:

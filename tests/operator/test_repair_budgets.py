@@ -17,8 +17,7 @@ from slurm_operator.state.slurm import FullListing, SlurmNode
 
 from contract.policies import ReactionPolicy
 from tests.operator.repairs import REPAIR, UNFIT, decide, done, minutes, repaired, state, told, unfit
-from tests.operator.sets import changed, node_set
-from tests.operator.test_scale import NOW, job, node
+from tests.operator.sets import NOW, changed, job, node, node_set
 
 
 def test_as_many_are_restarted_as_the_budgets_allow() -> None:

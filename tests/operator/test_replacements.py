@@ -16,8 +16,7 @@ from slurm_operator.state.resources import Restart
 from slurm_operator.state.slurm import SlurmNode
 
 from tests.operator.repairs import LONG_AGO, NOTE, REPAIR, decide, done, minutes, placed, repaired, state, told, unfit
-from tests.operator.sets import changed
-from tests.operator.test_scale import NOW, job, node
+from tests.operator.sets import NOW, changed, job, node
 
 
 def test_a_noted_repair_that_the_policy_no_longer_has_makes_room_for_what_it_has() -> None:

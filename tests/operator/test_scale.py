@@ -10,35 +10,10 @@ from slurm_operator.actions import Action, Drain, RequeueJobs, SetReplicas, Undr
 from slurm_operator.decide.node_sets import scale, undrain
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import UNREGISTERED_PATIENCE, NodeSetState
-from slurm_operator.state.kubernetes import Pod
 from slurm_operator.state.resources import RemovalPolicy
 from slurm_operator.state.slurm import FullListing, SlurmJob, SlurmNode
 
-from tests.operator.sets import changed, node_set
-
-NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
-OURS = {"reason": "pulumi-slurm:scale-in", "reason_user": "slurm"}
-
-
-def node(name: str, *states: str, cpus: int = 0, reason: str = "", reason_user: str = "") -> SlurmNode:
-    return SlurmNode(name, frozenset(states or {"IDLE"}), reason, reason_user, cpus)
-
-
-def leaving(name: str, *states: str, cpus: int = 0) -> SlurmNode:
-    return node(name, *(states or ("IDLE",)), "DRAIN", cpus=cpus, **OURS)
-
-
-def job(number: int, state: str, *nodes: str) -> SlurmJob:
-    return SlurmJob(number, frozenset({state}), frozenset({"main"}), frozenset(nodes))
-
-
-def pod(name: str, **changes: object) -> Pod:
-    return dataclasses.replace(Pod(name, "worker", ready=True, running=True, created=NOW), **changes)  # type: ignore[arg-type]
-
-
-def state(wanted: int, current: int, pods: list[Pod] | None = None) -> NodeSetState:
-    there = [pod(f"cpu-{n}") for n in range(current)] if pods is None else pods
-    return node_set(wanted, current, there, NOW)
+from tests.operator.sets import NOW, OURS, changed, job, leaving, node, pod, state
 
 
 def lowered(wanted: int, current: int) -> SetReplicas:

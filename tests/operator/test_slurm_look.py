@@ -12,9 +12,9 @@ from slurm_operator.reconcile.slurm_look import RECORDS_SECONDS, TOLD_SECONDS, S
 from slurm_operator.state.slurm import SlurmNode, Unknown
 
 from tests.operator.seen_clusters import BLIND
+from tests.operator.sets import node, state
 from tests.operator.test_job_listing import Clock, PlayedRest
 from tests.operator.test_records import LARGE, SMALL, declares, sized
-from tests.operator.test_scale import node, state
 from tests.operator.test_updates import NEW
 
 

@@ -15,8 +15,8 @@ from slurm_operator.state.resources import Place
 from slurm_operator.state.slurm import SlurmNode
 
 from contract import names, reasons
+from tests.operator.sets import node
 from tests.operator.test_features import state
-from tests.operator.test_scale import node
 
 LEAF, SPINE, NVLINK = (f"network.topology.nvidia.com/{name}" for name in ("leaf", "spine", "accelerator"))
 FILES = {

@@ -22,8 +22,7 @@ from slurm_operator.state.slurm import FullListing, Running, SlurmJob, SlurmNode
 from contract import reasons
 from contract.conditions import Reason
 from tests.operator.seen_clusters import world
-from tests.operator.sets import changed, node_set
-from tests.operator.test_scale import NOW, job, node
+from tests.operator.sets import NOW, changed, job, node, node_set
 
 REASON = "pulumi-slurm:update"
 OLD, NEW = "cpu-old", "cpu-new"

@@ -18,9 +18,8 @@ from slurm_operator.state.slurm import FullListing, Reservation, SlurmNode
 
 from contract import names, reasons
 from contract.conditions import Reason
-from tests.operator.sets import changed
+from tests.operator.sets import changed, node
 from tests.operator.test_records import LARGE, SMALL, sized
-from tests.operator.test_scale import node
 from tests.operator.test_updates import NEW, REASON, pod, state, updating
 
 HOUR = datetime.timedelta(hours=1)

@@ -14,8 +14,7 @@ from slurm_operator.state.kubernetes import K8sNode
 from slurm_operator.state.resources import Restart
 from slurm_operator.state.slurm import FullListing, Named, Unknown
 
-from tests.operator.sets import changed, node_set
-from tests.operator.test_scale import NOW, job, leaving, node, pod
+from tests.operator.sets import NOW, changed, job, leaving, node, node_set, pod
 
 WELL = K8sNode()
 
