@@ -18,8 +18,8 @@ from slurm_operator.decide.nodes.hanging_jobs import Hang
 from slurm_operator.state.slurm import SeenQuietJob, SlurmNode
 
 from tests.image.pods import WORKER
+from tests.image.slurmrestd import Rest
 from tests.image.small_cluster import SmallCluster
-from tests.image.test_long_check_jobs import Rest
 
 T = TypeVar("T")
 DECLARE = """

@@ -18,8 +18,8 @@ from slurm_operator.state.slurm import Reservation, SeenCheckJob
 
 from contract import names, reasons
 from tests.image.pods import SECOND, WORKER
+from tests.image.slurmrestd import Rest
 from tests.image.small_cluster import ALICE, NewCluster, SmallCluster
-from tests.image.test_long_check_jobs import Rest
 
 # The jobs of several nodes start their parts by srun.
 BOTH = f"""#!/bin/sh
