@@ -10,7 +10,8 @@ from typing import Any
 import hypothesis
 import pytest
 from hypothesis import strategies as st
-from slurm_operator.decide.cluster.drift import ownership, restore, rounds
+from slurm_operator.decide.cluster import ownership
+from slurm_operator.decide.cluster.drift import restore, rounds
 from slurm_operator.findings import Finding
 from slurm_operator.reconcile.drift import DriftReconciler
 

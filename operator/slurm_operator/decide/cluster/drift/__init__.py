@@ -1,1 +1,1 @@
-"""Drift of declared objects: what a round restores, how an object is restored, and who owns its fields."""
+"""Drift of declared objects: which of them a round restores, and how one is restored."""

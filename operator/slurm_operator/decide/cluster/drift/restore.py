@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from slurm_operator.decide.cluster.drift import ownership
+from slurm_operator.decide.cluster import ownership
 from slurm_operator.findings import shown
 
 Object = Mapping[str, Any]

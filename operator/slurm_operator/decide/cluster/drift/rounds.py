@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from contract import names
 from contract.conditions import ConditionType, Reason
-from slurm_operator.decide.cluster.drift import ownership
+from slurm_operator.decide.cluster import ownership
 from slurm_operator.decide.cluster.drift.restore import CLAIM, Check, Key, Object, fingerprint, title
 from slurm_operator.findings import Condition, Finding
 
