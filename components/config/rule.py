@@ -40,7 +40,7 @@ def rules_of(model: type) -> list[Callable[[Any], Iterator[Violation]]]:
 
 
 def one_of(what: str, known: Iterable[str]) -> str:
-    """What would be right in place of a name that nothing has.
+    """Say what would be right in place of a name that nothing has.
 
     Args:
         what: Whose name it has to be, such as "the name of a node set".

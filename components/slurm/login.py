@@ -169,19 +169,7 @@ def shared_manifests(config: Config) -> list[Manifest]:
     return [headless_service(config, names.LOGIN_SETS, names.LOGIN_SET, "ssh", names.SSH_PORT)]
 
 
-class _Logins(Component):
-    """Login nodes of one set behind their Service."""
-
-    def _serve(self, nodes: LoginNodes, objects: Sequence[Manifest], depends_on: Sequence[pulumi.Resource]) -> None:
-        children = self.declare(objects, depends_on)
-        service = children[f"Service/{nodes.object_name}"]
-        assert isinstance(service, kubernetes.core.v1.Service)
-        self.nodes = nodes
-        self.node_port = service.spec.apply(_node_port)
-        self.register_outputs({"nodePort": self.node_port})
-
-
-class Login(_Logins):
+class Login(Component):
     """Login nodes behind one Service.
 
     Args:
@@ -199,10 +187,12 @@ class Login(_Logins):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(name, opts)
-        self._serve(config.login.nodes, manifests(config), depends_on)
+        children = self.declare(manifests(config), depends_on)
+        self.nodes, self.node_port = config.login.nodes, _port_on_nodes(children[f"Service/{names.LOGIN}"])
+        self.register_outputs({"nodePort": self.node_port})
 
 
-class LoginSet(_Logins):
+class LoginSet(Component):
     """Login nodes of a further set behind a Service of their own.
 
     Args:
@@ -222,11 +212,19 @@ class LoginSet(_Logins):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(name, opts)
-        self._serve(nodes, set_manifests(config, nodes), depends_on)
+        children = self.declare(set_manifests(config, nodes), depends_on)
+        self.nodes, self.node_port = nodes, _port_on_nodes(children[f"Service/{nodes.object_name}"])
+        self.register_outputs({"nodePort": self.node_port})
 
 
 class LoginSets(Part, manifests=shared_manifests, outputs=lambda _: {"service": names.LOGIN_SETS}):
     """The objects that all further sets of login nodes share. It reads `cluster`."""
+
+
+def _port_on_nodes(service: pulumi.Resource) -> pulumi.Output[int | None]:
+    """Return the port of a Service on every Kubernetes node."""
+    assert isinstance(service, kubernetes.core.v1.Service)
+    return service.spec.apply(_node_port)
 
 
 def _node_port(spec: Any) -> int | None:

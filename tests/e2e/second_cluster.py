@@ -1,4 +1,4 @@
-"""What tests ask the second cluster's Slurm and Kubernetes, and what they run there."""
+"""Questions of tests to the second cluster's Slurm and Kubernetes, and jobs that run there."""
 
 from __future__ import annotations
 

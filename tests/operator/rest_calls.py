@@ -1,4 +1,4 @@
-"""What a client of slurmrestd gives when a test asks it once."""
+"""A client of slurmrestd that a test asks once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose drain a node carries is told by its reason and its author."""
+"""Drains have owners: reason and author tell whose drain a node carries."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _GIVEN_BACK: dict[Owner | None, str] = {
 
 
 class SlurmRecords:
-    """What slurmctld holds of nodes, and its reservations."""
+    """The records of nodes in slurmctld, and its reservations."""
 
     def __init__(self, lease: Lease) -> None:
         self._lease = lease
