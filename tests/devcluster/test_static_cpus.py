@@ -11,7 +11,7 @@ import pytest
 
 from components import slurm_cluster
 from components.config import parse
-from devcluster.node import node_plan
+from devcluster.node.plan import files
 from tests.devcluster.node_under_test import Node, eventually, in_namespace, probe_pod
 from tests.unit.samples import SMALL, changed
 
@@ -40,9 +40,9 @@ def cpus(node: Node, pod: str) -> str:
 def test_a_worker_owns_its_cpus_and_one_with_a_smaller_request_owns_none(
     start_node: Callable[[str], Node], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usual = node_plan.kubelet_configuration
+    usual = files.kubelet_configuration
     monkeypatch.setattr(
-        node_plan, "kubelet_configuration", lambda facts, credentials: {**usual(facts, credentials), **STATIC}
+        files, "kubelet_configuration", lambda facts, credentials: {**usual(facts, credentials), **STATIC}
     )
     node = start_node("static-cpus")
     node.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=30s")

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.image import roots
-from tests.image.small_cluster import ALICE, CONTROLLER, WORKER
+from tests.image.pods import CONTROLLER, WORKER
+from tests.image.small_cluster import ALICE
 from tests.vm.v2_cluster import V2Cluster
 from tests.vm.v2_groups import make
 

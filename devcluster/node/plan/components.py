@@ -8,8 +8,8 @@ import sys
 
 from devcluster.apiserver import control_plane
 from devcluster.apiserver.control_plane import Credentials, Ports
+from devcluster.node.plan import files
 from devcluster.node.plan.facts import POD_NETWORK, NodeFacts
-from devcluster.node.plan.files import containerd_configuration, kubelet_configuration
 from devcluster.node.supervision import Component, NodePlan, Probe
 
 OWN_FILES = (
@@ -59,7 +59,7 @@ def plan(facts: NodeFacts, credentials: Credentials) -> NodePlan:
             Component(
                 "containerd",
                 (str(facts.containerd), "--config", str(state / "containerd.toml")),
-                _digest(containerd_configuration(facts)),
+                _digest(files.containerd_configuration(facts)),
             ),
             Component("kube-controller-manager", _controller_manager(facts, credentials)),
             Component(
@@ -72,7 +72,7 @@ def plan(facts: NodeFacts, credentials: Credentials) -> NodePlan:
                     "--leader-elect=false",
                 ),
             ),
-            Component("kubelet", _kubelet(facts), _digest(json.dumps(kubelet_configuration(facts, credentials)))),
+            Component("kubelet", _kubelet(facts), _digest(json.dumps(files.kubelet_configuration(facts, credentials)))),
             Component(
                 "kube-proxy",
                 (
