@@ -172,10 +172,12 @@ class Model(stateful.RuleBasedStateMachine):
             self.cluster.hosts[self.cluster.pods[name].k8s_node].sick = sick
             self.cluster.look_at_itself(name)
 
-    @stateful.rule(ordinals=st.sets(ORDINALS, min_size=2))
-    def machines_get_sick_together(self, ordinals: set[int]) -> None:
-        for ordinal in ordinals:
+    @stateful.rule(nodes=st.integers(2, MOST), stay=st.booleans())
+    def the_machines_of_the_first_nodes_get_sick_together(self, nodes: int, stay: bool) -> None:
+        for ordinal in range(nodes):
             self.a_nodes_machine_gets_sick_or_recovers(ordinal, sick=True)
+        if stay:
+            self.what_is_wrong_stays_so_and_jobs_end(pods_end=False)
 
     @stateful.rule(number=ORDINALS)
     def a_machine_is_cordoned_or_given_back(self, number: int) -> None:
@@ -328,10 +330,13 @@ class Model(stateful.RuleBasedStateMachine):
             for _ in ("its pod ends", "another is made", "it starts"):
                 self.kubernetes_steps()
 
-    @stateful.precondition(lambda self: any(job.node for job in self.cluster.jobs))
+    @stateful.precondition(lambda self: self.cluster.usable() or any(job.node for job in self.cluster.jobs))
     @stateful.rule(data=st.data())
     def the_operator_waits_for_a_long_job(self, data: st.DataObject) -> None:
-        job = data.draw(st.sampled_from([job for job in self.cluster.jobs if job.node]))
+        """One that runs already, or begins now."""
+        there = [job for job in self.cluster.jobs if job.node]
+        job = data.draw(st.sampled_from([*there, *map(Job, self.cluster.usable())]))
+        self.cluster.jobs += [] if any(job is each for each in there) else [job]
         node, job.state = job.node, data.draw(st.sampled_from([job.state, "SUSPENDED"]))
         self.cluster.wanted = data.draw(st.sampled_from([self.cluster.wanted, int(node[4:])]))
         self.cluster.revision += data.draw(st.integers(0, 1))
