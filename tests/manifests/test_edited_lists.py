@@ -235,9 +235,8 @@ class Stack:
 
     def edit(self, place: Place, edit: Edit, chance: random.Random, tries: int = 1) -> bool:
         """Change a list of a live object; returns whether that was possible, and the API server took it."""
-        seen = self.live(place.owner)
         for _ in range(tries):
-            live = copy.deepcopy(seen)  # What is refused changes nothing.
+            live = self.live(place.owner)
             try:
                 items = at(live, place.steps)
             except (KeyError, IndexError):
