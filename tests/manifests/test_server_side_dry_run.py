@@ -70,7 +70,9 @@ class Server:
         """The path of an object."""
         api_version, kind = str(body["apiVersion"]), str(body["kind"])
         base = f"/api/{api_version}" if "/" not in api_version else f"/apis/{api_version}"
-        known = self._known.setdefault(base, self._kinds(base))
+        if base not in self._known:
+            self._known[base] = self._kinds(base)
+        known = self._known[base]
         assert kind in known, f"the API server has no {api_version}/{kind}: add a fake of its CRD"
         plural, namespaced = known[kind]
         metadata = body["metadata"]

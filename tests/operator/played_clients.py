@@ -70,6 +70,8 @@ class PlayedApi(KubernetesApi):
         cluster, metadata = self.cluster, body["metadata"]
         if plural == "statefulsets":
             _expect(metadata["resourceVersion"], cluster.set_version)
+            for ordinal in range(body["spec"]["replicas"], cluster.size):
+                cluster.no_job_is_on(f"cpu-{ordinal}")
             cluster.size, cluster.set_version = body["spec"]["replicas"], cluster.another_version()
         else:
             pod = cluster.pods[metadata["name"]]

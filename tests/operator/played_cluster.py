@@ -173,6 +173,12 @@ class PlayedCluster:
             self.pods[f"cpu-{ordinal}"] = Worker(self.another_version(), 0, NOW, f"m-{ordinal}", "up")
             self.records[f"cpu-{ordinal}"] = Record(NOW)
 
+    def snapshot(self) -> list[object]:
+        """All that others see of it, but for the time."""
+        parts = (*self.pods.values(), *self.records.values(), *self.hosts.values(), *self.jobs)
+        named = ([*self.pods], [*self.records], {**self.foreign}, {**self.reserved}, self.ours)
+        return [self.size, self.set_version, self.restarts, self.updating, *named, *({**vars(each)} for each in parts)]
+
     def another_version(self) -> int:
         """The API server counts all changes together."""
         self.versions += 1

@@ -14,15 +14,13 @@ from slurm_operator.clients.kubernetes import KubernetesApi, Object
 from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets.deletion import RemoveFinalizer
 
-from components.control import operator as program
 from contract import names
 from contract.conditions import Reason
 from tests.operator.played_clients import LeaseFor
-from tests.operator.world import STRATEGIC, World, custom, until
+from tests.operator.world import STRATEGIC, World, custom, let_read_nodes, until
 
 pytestmark = pytest.mark.apiserver
 NODES = "/api/v1/nodes"
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
 class K8sNodes:
@@ -82,16 +80,7 @@ class K8sNodes:
 def k8s_nodes(running_operator: World) -> Iterator[K8sNodes]:
     """An operator that may read nodes, by the program's rules, and a budget like the program's."""
     world = running_operator
-    name = f"operator-{world.namespace}"
-    world.admin.call(
-        "POST", f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": program.node_rules(replaces=True)}
-    )
-    binding = {
-        "metadata": {"name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": "slurm-operator", "namespace": world.namespace}],
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-    }
-    world.admin.call("POST", f"{RBAC}/clusterrolebindings", binding)
+    let_read_nodes(world)
     selector = {"matchExpressions": [{"key": "pulumi-slurm.dev/evictable", "operator": "DoesNotExist"}]}
     budget = {"metadata": {"name": "slurm-workers"}, "spec": {"maxUnavailable": 0, "selector": selector}}
     budgets = f"/apis/policy/v1/namespaces/{world.namespace}/poddisruptionbudgets"

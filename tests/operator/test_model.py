@@ -23,7 +23,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import hypothesis
@@ -31,7 +31,7 @@ import pytest
 from hypothesis import stateful
 from hypothesis import strategies as st
 from slurm_operator import execute
-from slurm_operator.actions import Action, DeletePod, Drain, Purpose
+from slurm_operator.actions import Action, DeletePod, Drain, Purpose, Undrain
 from slurm_operator.clients import lease
 from slurm_operator.clients.kubernetes import KubernetesError
 from slurm_operator.decide.node_sets import full_listing, remediate
@@ -58,6 +58,7 @@ from tests.operator.played_cluster import (
 )
 
 LEAST_STEPS = 10_000
+MINUTE = 60
 DAY = datetime.timedelta(days=1)
 ORDINALS = st.integers(0, MOST - 1)
 REASONS = st.sampled_from(["bad disk", reasons.SCALE_IN, reasons.UPDATE, reasons.NEW, UNFIT])
@@ -113,6 +114,12 @@ class Model(stateful.RuleBasedStateMachine):
     def edit_the_number(self, size: int) -> None:
         self.cluster.wanted = size
 
+    @stateful.rule(size=st.integers(0, MOST), later=st.integers(0, MOST))
+    def edit_the_number_twice(self, size: int, later: int) -> None:
+        self.cluster.wanted = size
+        self.the_operator_passes()
+        self.cluster.wanted = later
+
     @stateful.rule(by=st.sampled_from([-1, 1]))
     def change_the_template(self, by: int) -> None:
         self.cluster.revision = max(0, self.cluster.revision + by)
@@ -126,8 +133,9 @@ class Model(stateful.RuleBasedStateMachine):
     def pause_or_go_on(self, paused: bool, hold: str) -> None:
         self.cluster.update, self.hold = dataclasses.replace(self.cluster.update, paused=paused), hold
 
-    @stateful.rule(window=st.sampled_from([*WINDOWS]))
-    def edit_the_window(self, window: str) -> None:
+    @stateful.rule(window=st.sampled_from([*WINDOWS]), by=st.integers(0, 1))
+    def edit_the_window_and_perhaps_the_template(self, window: str, by: int) -> None:
+        self.cluster.revision += by
         opens, weekly = WINDOWS[window]
         found = None if opens is None else Window(self.cluster.now + opens, OPEN, weekly=weekly)
         self.cluster.update = dataclasses.replace(self.cluster.update, window=found)
@@ -163,6 +171,13 @@ class Model(stateful.RuleBasedStateMachine):
         if name in self.cluster.pods and self.cluster.pods[name].k8s_node:
             self.cluster.hosts[self.cluster.pods[name].k8s_node].sick = sick
             self.cluster.look_at_itself(name)
+
+    @stateful.rule(nodes=st.integers(2, MOST), stay=st.booleans())
+    def the_machines_of_the_first_nodes_get_sick_together(self, nodes: int, stay: bool) -> None:
+        for ordinal in range(nodes):
+            self.a_nodes_machine_gets_sick_or_recovers(ordinal, sick=True)
+        if stay:
+            self.what_is_wrong_stays_so_and_jobs_end(pods_end=False)
 
     @stateful.rule(number=ORDINALS)
     def a_machine_is_cordoned_or_given_back(self, number: int) -> None:
@@ -303,7 +318,7 @@ class Model(stateful.RuleBasedStateMachine):
     @stateful.rule(ordinal=ORDINALS)
     def a_node_stays_sick_for_hours_wherever_it_starts(self, ordinal: int) -> None:
         self.cluster.jobs.clear()
-        for _ in range(4):
+        for _ in range(5):
             self.a_nodes_machine_gets_sick_or_recovers(ordinal, sick=True)
             self.time_passes(2000)
             members = self.cluster.members()
@@ -315,13 +330,19 @@ class Model(stateful.RuleBasedStateMachine):
             for _ in ("its pod ends", "another is made", "it starts"):
                 self.kubernetes_steps()
 
-    @stateful.precondition(lambda self: any(job.node for job in self.cluster.jobs))
+    @stateful.precondition(lambda self: self.cluster.usable() or any(job.node for job in self.cluster.jobs))
     @stateful.rule(data=st.data())
     def the_operator_waits_for_a_long_job(self, data: st.DataObject) -> None:
-        job = data.draw(st.sampled_from([job for job in self.cluster.jobs if job.node]))
+        """One that runs already, or begins now."""
+        there = [job for job in self.cluster.jobs if job.node]
+        job = data.draw(st.sampled_from([*there, *map(Job, self.cluster.usable())]))
+        self.cluster.jobs += [] if any(job is each for each in there) else [job]
         node, job.state = job.node, data.draw(st.sampled_from([job.state, "SUSPENDED"]))
         self.cluster.wanted = data.draw(st.sampled_from([self.cluster.wanted, int(node[4:])]))
         self.cluster.revision += data.draw(st.integers(0, 1))
+        self.cluster.is_queue_deep |= data.draw(st.booleans())
+        if data.draw(st.sampled_from([False, False, True])):
+            self.cluster.slurmctld_forgets([node])
         for seconds in (1, 100, 250, 1):
             self.the_operator_passes()
             self.time_passes(seconds)
@@ -346,17 +367,22 @@ class Model(stateful.RuleBasedStateMachine):
         # What two listings lack is nowhere to the operator, as it is to slurmctld.
         self.one_pass(lost, later - lost, checks)
 
-    @stateful.rule(edit=st.integers(0, MOST), ordinal=ORDINALS, reason=REASONS)
-    def others_act_between_a_decision_and_its_action(self, edit: int, ordinal: int, reason: str) -> None:
-        def act() -> None:
-            self.cluster.wanted = edit
-            self.an_administrator_drains(ordinal, reason)
+    @stateful.rule(edit=st.none() | st.integers(0, MOST), ordinal=ORDINALS, reason=REASONS, same=st.booleans())
+    def others_act_between_a_decision_and_its_action(
+        self, edit: int | None, ordinal: int, reason: str, same: bool
+    ) -> None:
+        """An administrator drains a node, perhaps one for which something was decided, and a user edits the number."""
+
+        def act(decided: Sequence[Action]) -> None:
+            self.cluster.wanted = self.cluster.wanted if edit is None else edit
+            about = sorted({int(each.node[4:]) for each in decided if isinstance(each, Undrain | Drain)})
+            self.an_administrator_drains(about[ordinal % len(about)] if about and same else ordinal, reason)
 
         self.one_pass(meanwhile=act)
 
     @stateful.rule(recovered=st.sets(ORDINALS, min_size=1), starts=st.booleans())
     def nodes_recover_between_a_decision_and_its_action(self, recovered: set[int], starts: bool) -> None:
-        def act() -> None:
+        def act(_: Sequence[Action]) -> None:
             for ordinal in recovered:
                 self.a_nodes_machine_gets_sick_or_recovers(ordinal, sick=False)
             self.cluster.jobs += [Job(name) for name in self.cluster.usable() if starts and int(name[4:]) in recovered]
@@ -372,7 +398,7 @@ class Model(stateful.RuleBasedStateMachine):
         lost: set[int] | None = None,
         lost_later: set[int] | None = None,
         checks: float = math.inf,
-        meanwhile: Callable[[], None] = lambda: None,
+        meanwhile: Callable[[Sequence[Action]], None] = lambda _: None,
     ) -> None:
         """One pass, as node_sets.py makes it.
 
@@ -380,7 +406,7 @@ class Model(stateful.RuleBasedStateMachine):
             lost: ordinals that the first listing of nodes lacks.
             lost_later: ordinals that the full one lacks.
             checks: how often the pass finds its lease to be its own before it dies.
-            meanwhile: what others do once all is decided.
+            meanwhile: what others do once that is decided.
         """
         cluster = self.cluster
         state = dataclasses.replace(cluster.state(), hold=self.hold)
@@ -405,7 +431,7 @@ class Model(stateful.RuleBasedStateMachine):
         assert not (noted and shared), f"{noted} are repaired while {unfit} are unfit together"
         for each in noted:
             self.the_ladder_is_climbed(each, plan.restarts)
-        meanwhile()
+        meanwhile(decision.actions)
         ours = LeaseFor(checks)
         try:
             for decided in decision.actions:
@@ -552,16 +578,25 @@ class Model(stateful.RuleBasedStateMachine):
         assert not [name for name in old if name not in {*cluster.foreign, *waits}], f"{bad} holds up {old}"
 
     def all_settles(self) -> None:
-        """Passes and Kubernetes' steps, until nothing has more to do."""
-        cluster = self.cluster
+        """Passes and Kubernetes' steps until nothing has changed for an hour, which must come.
+
+        While nothing changes, time passes in longer steps.
+        """
+        cluster, quiet_seconds, pause = self.cluster, 0, MINUTE
         for _ in range(8 * MOST):
+            before = cluster.snapshot()
             cluster.slurm_issues_reboots()
             self.the_operator_passes()
             cluster.kubernetes_steps()
             for host in cluster.hosts.values():
                 host.ours = False  # Given back, also those of a repair that was noted before all was well.
-            self.time_passes(60)
             self.drains_of_others_stay()
+            is_quiet = cluster.snapshot() == before
+            quiet_seconds, pause = (quiet_seconds + pause, 2 * pause) if is_quiet else (0, MINUTE)
+            if quiet_seconds > 60 * MINUTE:
+                return
+            self.time_passes(pause)
+        raise AssertionError("it never settles")
 
 
 @pytest.mark.timeout(900)  # Plays for about 80 s of a core's time; three workers share two of these, or slower ones.

@@ -336,6 +336,19 @@ def kubeconfig_of_role(world: World, folder: Path, held: Iterable[dict[str, Any]
     return path_
 
 
+def let_read_nodes(world: World) -> None:
+    """Give the operator of a namespace the rights to Kubernetes nodes that the program declares."""
+    rbac, metadata = "/apis/rbac.authorization.k8s.io/v1", {"name": f"operator-{world.namespace}"}
+    role = {"metadata": metadata, "rules": program.node_rules(replaces=True)}
+    world.admin.call("POST", f"{rbac}/clusterroles", role)
+    binding = {
+        "metadata": metadata,
+        "subjects": [{"kind": "ServiceAccount", "name": "slurm-operator", "namespace": world.namespace}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": metadata["name"]},
+    }
+    world.admin.call("POST", f"{rbac}/clusterrolebindings", binding)
+
+
 @contextlib.contextmanager
 def operator(
     world: World, folder: Path, kubeconfig: Path, port: int, name: str = "one"

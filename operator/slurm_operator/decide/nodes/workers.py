@@ -196,9 +196,13 @@ class NodeSetState:
         """All nodes by name, the lowest first; also those of which there is a record alone."""
         return {worker.name: worker for worker in _join(self)}
 
-    def members(self) -> list[Worker]:
+    def members(self) -> tuple[Worker, ...]:
         """Nodes that are there and stay."""
-        return [worker for worker in self.workers.values() if worker.stays]
+        return self._members
+
+    @functools.cached_property
+    def _members(self) -> tuple[Worker, ...]:
+        return tuple(worker for worker in self.workers.values() if worker.stays)
 
     def leaving(self) -> list[Worker]:
         """Nodes that are there and no longer wanted, highest first."""
@@ -251,7 +255,7 @@ def _join(state: NodeSetState) -> list[Worker]:
             is_awaited=named is None or name in named.awaited,
             conditions=node_conditions.judge(k8s_node, state.node_set.conditions),
         )
-        workers.append(dataclasses.replace(worker, is_free=_is_free(state, worker, busy)))
+        workers.append(dataclasses.replace(worker, is_free=True) if _is_free(state, worker, busy) else worker)
     return workers
 
 
