@@ -40,6 +40,7 @@ class Reason(StrEnum):
     NODES_DOWN = "NodesDown"
     NODES_DRAINED = "NodesDrained"
     NODES_UNPLACED = "NodesUnplaced"
+    NODES_UNTESTED = "NodesUntested"
     DRAINED_BY_PEOPLE = "DrainedByPeople"
     NOBODY_DRAINED = "NobodyDrained"
     NO_USABLE_NODES = "NoUsableNodes"
@@ -72,6 +73,8 @@ class Reason(StrEnum):
     # Of long checks.
     LONG_CHECK_FAILED = "LongCheckFailed"
     LONG_CHECK_UNKNOWN = "LongCheckUnknown"
+    LONG_CHECK_REQUESTED = "LongCheckRequested"
+    LONG_CHECK_REQUEST_REFUSED = "LongCheckRequestRefused"
 
     # Of its deletion.
     DELETION_HELD = "DeletionHeld"

@@ -1,7 +1,8 @@
 """Batch scripts of long checks, and the part of the SlurmCluster from which the operator submits them.
 
-A script's exit status is its verdict: 0 passes, 3 could not look, and so do 126 and 127, since the program is not
-there. From 10 to 109 a measurement failed: it is 10 and the percentage of the threshold that was reached. Others fail.
+A script's exit status is its verdict: 0 passes, 3 could not look. 126 and 127 could not either, since a program is not
+there: the operator then tells what the jail needs. From 10 to 109 a measurement failed: it is 10 and the percentage of
+the threshold that was reached. Others fail.
 """
 
 import shlex
@@ -11,6 +12,11 @@ from components.config import Config
 from components.config.nodes.long_checks import Builtin, LongCheck, Reaction
 from components.config.values.quantities import duration_seconds
 
+_NEED: Final = """
+need() {
+    for program in "$@"; do command -v "$program" >/dev/null || exit 127; done
+}
+"""
 _JUDGE: Final = """
 judge() {
     percent=$(($1 / LEAST))
@@ -42,13 +48,14 @@ ended=$(hundredths) || exit 3
 judge $((cpus * times * buffer_mib * 1048576 / 100000 / (ended - began)))
 """
 _ALL_REDUCE_HERE: Final = """
+need all_reduce_perf
 gpus=${SLURM_GPUS_ON_NODE:-$(nvidia-smi -L | wc -l)}
 [ "$gpus" -gt 0 ] || exit 3
 said=$(all_reduce_perf -b 1G -e 4G -f 2 -g "$gpus")
 """
 _ALL_REDUCE_ACROSS: Final = """
 # One task on each node, with all GPUs of the node.
-command -v all_reduce_perf >/dev/null && command -v srun >/dev/null || exit 3
+need all_reduce_perf srun
 gpus=${SLURM_GPUS_ON_NODE:-$(nvidia-smi -L | wc -l)}
 [ "$gpus" -gt 0 ] || exit 3
 said=$(srun --ntasks-per-node=1 all_reduce_perf -b 1G -e 4G -f 2 -g "$gpus")
@@ -57,7 +64,7 @@ _ALL_REDUCED: Final = """
 # nccl-tests; the last lines have the mean of the bus bandwidth, in GB/s.
 case $? in
 0) ;;
-126 | 127) exit 3 ;;
+126 | 127) exit 127 ;;
 *) exit 1 ;;
 esac
 reached=$(echo "$said" | sed -n 's/^# Avg bus bandwidth *: *\\([0-9]*\\)\\.\\([0-9]*\\).*/\\1 \\200/p')
@@ -67,15 +74,16 @@ part=1$(echo "$part" | cut -c 1-2)
 judge $((whole * 100 + part - 100))
 """
 _DISK: Final = """
-# Writes to the node's /tmp; the 48th field of fio's terse output is the bandwidth, in KiB/s. A folder of its own, since
-# others write to /tmp, too; where none can be made, nothing was measured: UNKNOWN.
-folder=$(mktemp -d /tmp/check.XXXXXX) || exit 3
+# The 48th field of fio's terse output is the bandwidth of writes, in KiB/s. Where no folder can be made, nothing was
+# measured: UNKNOWN.
+need fio
+folder=$(mktemp -d DIRECTORY/check.XXXXXX) || exit 3
 said=$(fio --name=check --directory="$folder" --rw=write --bs=1M --size=256M --fsync_on_close=1 --loops=4 --minimal)
 ended=$?
 rm -rf "$folder"
 case $ended in
 0) ;;
-126 | 127) exit 3 ;;
+126 | 127) exit 127 ;;
 *) exit 1 ;;
 esac
 reached=$(echo "$said" | sed -n 's/^3;.*/&/p' | tail -n 1 | cut -d ';' -f 48)
@@ -84,7 +92,7 @@ judge $((reached * 1024 / 10000))
 """
 _NETWORK: Final = """
 # The second node sends to this one for 20 s.
-command -v iperf3 >/dev/null && command -v srun >/dev/null || exit 3
+need iperf3 srun
 here=$(hostname -I | cut -d ' ' -f 1)
 [ -n "$here" ] || exit 3
 iperf3 --server --one-off >/dev/null &
@@ -100,18 +108,80 @@ reached=$(echo "$said" | tr -d '\\n' | sed -n 's/.*"sum_received"[^}]*"bits_per_
 judge $((reached / 80000))
 """
 _MPI_PING_PONG: Final = """
-# OSU's micro benchmarks: the last line has the size of messages, and the bandwidth in MB/s.
-command -v osu_bw >/dev/null && command -v srun >/dev/null || exit 3
-said=$(srun --ntasks-per-node=1 osu_bw -m 4194304:4194304) || exit 1
-reached=$(echo "$said" | sed -n 's/^4194304 *\\([0-9]*\\)\\.\\([0-9][0-9]\\).*/\\1\\2/p')
+# A program of our own goes to both nodes, built there by the jail's MPI. mpiexec starts it with any MPI.
+need mpicc mpiexec srun
+folder=/tmp/check.$(od -An -N8 -tx1 /dev/urandom | tr -d ' \\n')
+build='mkdir -m 700 "$1" && printf %s "$2" >"$1/a.c" && mpicc -O2 -o "$1/ping-pong" "$1/a.c" || exit 3'
+srun --ntasks-per-node=1 sh -c "$build" build "$folder" "$(cat <<'END'
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { BYTES = 4 << 20, WARM = 10, ROUNDS = 100 };
+
+int main(int argc, char **argv)
+{
+    char *message = calloc(BYTES, 1);
+    int rank, size, near;
+    double began = 0;
+    MPI_Comm node;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_size(node, &near);
+    /* Both processes on one node would measure its memory. */
+    for (int round = -WARM; message && size == 2 && near == 1 && round < ROUNDS; round++) {
+        if (round == 0)
+            began = MPI_Wtime();
+        if (rank == 0)
+            MPI_Send(message, BYTES, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+        MPI_Recv(message, BYTES, MPI_BYTE, !rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (rank == 1)
+            MPI_Send(message, BYTES, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+    }
+    if (rank == 0 && began > 0)
+        printf("hundredths of MB/s: %.0f\\n", 2e-4 * ROUNDS * BYTES / (MPI_Wtime() - began));
+    MPI_Finalize();
+    return 0;
+}
+END
+)"
+case $? in
+0) ;;
+3) exit 3 ;;
+126 | 127) exit 127 ;;
+*) exit 1 ;;
+esac
+said=$(mpiexec -n 2 "$folder/ping-pong")
+ended=$?
+srun --ntasks-per-node=1 rm -r "$folder"
+[ "$ended" -eq 0 ] || exit 1
+reached=$(echo "$said" | sed -n 's|^hundredths of MB/s: \\([1-9][0-9]*\\)$|\\1|p')
 [ -n "$reached" ] || exit 3
-judge "$(echo "$reached" | sed 's/^0*\\(.\\)/\\1/')"
+judge "$reached"
 """
 _DCGM_DIAG: Final = """
 # Without its host engine it can't look, and that says nothing about the GPUs.
+need dcgmi
 dcgmi discovery -l >/dev/null || exit 3
 dcgmi diag -r LEVEL || exit 1
 """
+
+
+_NEEDS: Final = {
+    Builtin.DISK: "fio (Debian's package fio)",
+    Builtin.NETWORK: "iperf3 (Debian's package iperf3)",
+    Builtin.MPI_PING_PONG: "mpicc, mpiexec and a C compiler (Debian's gcc with mpich and libmpich-dev, or openmpi-bin "
+    "and libopenmpi-dev)",
+    Builtin.ALL_REDUCE: "all_reduce_perf of NVIDIA's nccl-tests, and for several nodes built with MPI",
+    **dict.fromkeys(
+        (Builtin.DCGM_DIAG_1, Builtin.DCGM_DIAG_2, Builtin.DCGM_DIAG_3),
+        "dcgmi (NVIDIA's datacenter-gpu-manager-4-core)",
+    ),
+}
+"""Programs that a builtin needs in the jail, apart from coreutils and Slurm's commands."""
 
 
 def script(check: LongCheck) -> str:
@@ -120,14 +190,19 @@ def script(check: LongCheck) -> str:
         return f"#!/bin/sh\nexec {shlex.quote(check.script)}\n"
     measures = {
         Builtin.MEMORY_BANDWIDTH: _MEMORY_BANDWIDTH,
-        Builtin.DISK: _DISK,
+        Builtin.DISK: _DISK.replace("DIRECTORY", shlex.quote(str(check.directory))),
         Builtin.NETWORK: _NETWORK,
         Builtin.MPI_PING_PONG: _MPI_PING_PONG,
         Builtin.ALL_REDUCE: (_ALL_REDUCE_HERE if check.nodes == 1 else _ALL_REDUCE_ACROSS) + _ALL_REDUCED,
     }
     if check.builtin in measures:
-        return f"#!/bin/sh\nLEAST={check.least}\n{_JUDGE}{measures[check.builtin]}"
-    return f"#!/bin/sh\n{_DCGM_DIAG.replace('LEVEL', str(check.builtin).rpartition('-')[2])}"
+        return f"#!/bin/sh\nLEAST={check.least}\n{_NEED}{_JUDGE}{measures[check.builtin]}"
+    return f"#!/bin/sh\n{_NEED}{_DCGM_DIAG.replace('LEVEL', str(check.builtin).rpartition('-')[2])}"
+
+
+def _needs(check: LongCheck) -> str:
+    """Return the programs that a check needs in the jail, in words."""
+    return _NEEDS.get(check.builtin, "coreutils") if check.builtin is not None else str(check.script)
 
 
 def declared_checks(config: Config) -> list[dict[str, Any]]:
@@ -144,6 +219,8 @@ def declared_checks(config: Config) -> list[dict[str, Any]]:
             "nodes": check.nodes,
             "passes": check.return_after_passes,
             "drains": check.reaction is Reaction.DRAIN,
+            "beforeJobs": check.before_jobs,
+            "needs": _needs(check),
             "script": script(check),
         }
         for check in config.health.long_checks

@@ -30,6 +30,7 @@ _LIFTED_BY = (
     ),
     (f"{reasons.HEALTH} ", "the node lifts it when this check was made and did not fail"),
     (reasons.JAIL, "the node lifts it when a test step in the jail ends well"),
+    (reasons.UNTESTED, "the operator lifts it when that long check passed (beforeJobs)"),
     (reasons.REPAIR, "the operator lifts it when the repaired node works"),
     (reasons.NODE, "the operator lifts it when the Kubernetes node is well and may be used"),
     (reasons.PREFIX, "the operator lifts it when its work is done"),

@@ -26,6 +26,8 @@ class Owner(enum.Enum):
     """The node's slurmd, as it registers."""
     LONG_CHECK = reasons.LONG_CHECK
     """The operator, for a long check. Passes of that check lift it, or a person: quick checks can't see the fault."""
+    UNTESTED = reasons.UNTESTED
+    """The operator, until a long check passes: the node is new or was repaired."""
     UNFIT = reasons.UNFIT
     """The node itself, which may also lift it at any moment."""
     SLURM = "refused"
@@ -40,12 +42,16 @@ _HOLDS = frozenset({Owner.SCALE_IN, Owner.UPDATE, Owner.K8S_NODE, Owner.REPAIR})
 """Drains that the operator wrote, and alone lifts."""
 _REPLACED_BY = {
     # Callers ask for one of these only when the present drain has no cause any more.
-    Owner.K8S_NODE: {Owner.NEW, Owner.UNFIT, Owner.SCALE_IN, Owner.UPDATE, Owner.REPAIR},
-    Owner.NEW: _HOLDS,
+    Owner.K8S_NODE: {Owner.NEW, Owner.UNTESTED, Owner.UNFIT, Owner.SCALE_IN, Owner.UPDATE, Owner.REPAIR},
+    Owner.NEW: _HOLDS | {Owner.UNTESTED},
+    Owner.UNTESTED: {Owner.NEW, Owner.REPAIR, Owner.K8S_NODE, Owner.UNTESTED},
+    Owner.LONG_CHECK: {Owner.UNTESTED},
     Owner.REPAIR: {Owner.UNFIT},
     # A removal that was taken back may leave its drain on a node whose pod never came up.
-    Owner.UPDATE: {Owner.NEW, Owner.UNFIT, Owner.SLURM, Owner.REPAIR, Owner.SCALE_IN},
-    Owner.SCALE_IN: {Owner.NEW, Owner.UNFIT, Owner.SLURM, Owner.UPDATE, Owner.REPAIR, Owner.K8S_NODE},
+    Owner.UPDATE: {Owner.NEW, Owner.UNTESTED, Owner.UNFIT, Owner.SLURM, Owner.REPAIR, Owner.SCALE_IN},
+    Owner.SCALE_IN: {
+        *(Owner.NEW, Owner.UNTESTED, Owner.UNFIT, Owner.SLURM, Owner.UPDATE, Owner.REPAIR, Owner.K8S_NODE),
+    },
 }
 """New drain → drains that it may replace."""
 
@@ -62,8 +68,8 @@ def owner(node: SlurmNode) -> Owner | None:
             return _EXACT[reason]
         if reason.startswith((reasons.NODE, reasons.REPAIR)):
             return Owner.K8S_NODE if reason.startswith(reasons.NODE) else Owner.REPAIR
-        if reason.startswith(reasons.LONG_CHECK):
-            return Owner.LONG_CHECK
+        if reason.startswith((reasons.LONG_CHECK, reasons.UNTESTED)):
+            return Owner.LONG_CHECK if reason.startswith(reasons.LONG_CHECK) else Owner.UNTESTED
         if "INVALID_REG" in node.states and not reason.startswith(reasons.PREFIX):
             return Owner.SLURM
     if user in _NODES_OWN and reason == reasons.NEW:
@@ -83,7 +89,7 @@ def is_held_for_repair(node: SlurmNode) -> bool:
 
 def is_liftable(node: SlurmNode) -> bool:
     """Return True if the operator may lift the node's drain: its own, and that with which a node registers."""
-    return owner(node) in _HOLDS | {Owner.NEW}
+    return owner(node) in _HOLDS | {Owner.NEW, Owner.UNTESTED}
 
 
 def is_operators(node: SlurmNode) -> bool:

@@ -27,6 +27,11 @@ PACKAGES = {
         "--include=libc-bin,crun,mount,passwd,python3,sudo",
         *(f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in UNREAD),
     ),
+    "tools": (
+        "--variant=essential",
+        "--include=libc-bin,fio,iperf3",
+        *(f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in UNREAD),
+    ),
     "directory": ("--variant=essential", "--include=slapd,ldap-utils"),
     "busybox": ("--variant=extract", "--include=busybox-static"),
 }

@@ -6,17 +6,17 @@ import dataclasses
 import datetime
 import random
 
-from slurm_operator.actions import Action, Drain, EndReservation, Reserve, UndrainReserved
+from slurm_operator.actions import Action, Drain, EndReservation, Reserve, Undrain, UndrainReserved
 from slurm_operator.decide.cluster.checks import changes, long_checks
 from slurm_operator.decide.cluster.checks.changes import Change, Submitted
 from slurm_operator.decide.cluster.checks.ledger import CheckJob, Ledger
 from slurm_operator.decide.cluster.checks.selection import Submission
-from slurm_operator.decide.node_sets import preconditions
+from slurm_operator.decide.node_sets import preconditions, undrain
 from slurm_operator.state.kubernetes import Pod
 from slurm_operator.state.resources import LongCheck
 from slurm_operator.state.slurm import Reservation, SeenCheckJob, SlurmNode
 
-from contract import names
+from contract import names, reasons
 from contract.policies import ReactionPolicy
 from tests.operator.sets import node_set
 
@@ -29,8 +29,9 @@ class PlayedChecks:
 
     Attributes:
         bad: nodes on which jobs fail.
-        drained: drains in their order.
-        exposed: bad nodes that took users' jobs after their first drain.
+        drained: drains for failures, in their order.
+        exposed: bad nodes that took users' jobs after their first drain; of a check before jobs, at any time.
+        asked: requests: check → text.
     """
 
     def __init__(self, seed: int, size: int, check: LongCheck, bad: set[str]) -> None:
@@ -42,7 +43,7 @@ class PlayedChecks:
         self.jobs: dict[int, SeenCheckJob] = {}
         self.aims: dict[int, Submission] = {}
         self.told, self.changes = Ledger(), list[Change]()
-        self.drained, self.exposed = list[str](), set[str]()
+        self.drained, self.exposed, self.asked = list[str](), set[str](), dict[str, str]()
         self.cancels = 5
 
     @property
@@ -61,13 +62,14 @@ class PlayedChecks:
         size = len(self.pods)
         policy = ReactionPolicy(breaker_percent=100)
         shown = self.shown()
-        state = node_set(size, size, self.pods, self.now, nodes=shown, reactions=policy)
+        first = (self.check.name,) if self.check.comes_first else ()
+        state = node_set(size, size, self.pods, self.now, nodes=shown, reactions=policy, first_checks=first)
         there = tuple(self.reservations.values())
         known = (self.ledger, self.told, seen, self.now, shown, there)
-        decided = long_checks.decide([self.check], {"cpu": state}, *known)
+        decided = long_checks.decide([self.check], {"cpu": state}, *known, self.asked)
         # What is told twice counts once.
         self.changes += [change for change in decided.changes for _ in range(self.random.choice((1, 1, 2)))]
-        for action in (*decided.drains, *decided.actions):
+        for action in (*undrain.actions(state), *decided.drains, *decided.actions):
             if self.random.random() < 0.9:
                 self.execute(action)
         for job_id in decided.releases:
@@ -75,7 +77,8 @@ class PlayedChecks:
         for submission in decided.submissions:
             self.submit(submission)
         self.end_some()
-        serving = {name for name in self.bad & {*self.drained} if not self.is_kept(name)}
+        known_bad = self.bad if self.check.comes_first else self.bad & {*self.drained}
+        serving = {name for name in known_bad if not self.is_kept(name)}
         self.exposed |= serving
         return decided
 
@@ -112,7 +115,10 @@ class PlayedChecks:
             case Drain(node, reason):
                 if preconditions.hold(action, self.nodes[node]):
                     self.drain(node, reason, names.SLURM_USER)
-                    self.drained.append(node)
+                    self.drained += [node] if reason.startswith(reasons.LONG_CHECK) else []
+            case Undrain(node):
+                if preconditions.hold(action, self.nodes[node]):
+                    self.nodes[node] = SlurmNode(node, frozenset({"IDLE"}))
             case _:
                 raise AssertionError(action)
 

@@ -40,6 +40,8 @@ def by_slurm(name: str, reason: str, *flags: str) -> SlurmNode:
         (by_slurm("a", f"{reasons.UPDATE} of mine"), Owner.FOREIGN),
         (by_slurm("a", reasons.SCALE_IN), Owner.SCALE_IN),
         (by_slurm("a", reasons.NEW), Owner.NEW),
+        (by_slurm("a", f"{reasons.UNTESTED}diag"), Owner.UNTESTED),
+        (unfit("a", f"{reasons.UNTESTED}diag"), Owner.FOREIGN),
         (by_slurm("a", "Low RealMemory", "INVALID_REG"), Owner.SLURM),
         (by_slurm("a", "Low RealMemory"), Owner.FOREIGN),
         (by_slurm("a", reasons.UPDATE, "FAIL"), Owner.FOREIGN),

@@ -21,6 +21,7 @@ from tests.operator.played_clients import LeaseFor
 from tests.operator.world import KEY
 
 NODE = "cpu-0"
+UNTESTED = f"{reasons.UNTESTED}diag"
 NOTE = f"{reasons.NODE}m is not ready"
 Meanwhile = Callable[[FakeSlurm], None]
 
@@ -471,6 +472,16 @@ def test_a_pod_stays_whose_repair_was_for_a_node_that_slurm_no_longer_tells_of(
         (NOTE, names.SLURM_USER, reasons.NEW, True),
         (NOTE, "root", reasons.NEW, False),
         (UNFIT, "root", reasons.NEW, False),
+        (reasons.NEW, "root", UNTESTED, True),
+        (NOTE, names.SLURM_USER, UNTESTED, True),
+        (UNFIT, "root", UNTESTED, False),
+        ("bad disk", "root", UNTESTED, False),
+        (UNTESTED, names.SLURM_USER, reasons.NEW, True),
+        (UNTESTED, names.SLURM_USER, reasons.UPDATE, True),
+        (UNTESTED, names.SLURM_USER, reasons.SCALE_IN, True),
+        (UNTESTED, names.SLURM_USER, NOTE, True),
+        (UNTESTED, names.SLURM_USER, f"{reasons.LONG_CHECK}diag: job 7 TIMEOUT", True),
+        (reasons.UPDATE, names.SLURM_USER, f"{reasons.LONG_CHECK}diag: job 7 TIMEOUT", False),
     ],
 )
 def test_a_drain_of_ours_and_an_unfit_nodes_own_may_get_another_reason_of_ours(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from contract import names
+from contract import names, reasons
 from tests.operator.fake_reservations import moment
 from tests.operator.world import World, until
 
@@ -85,3 +85,60 @@ def test_a_drained_node_is_tried_again_in_a_reservation_and_returns_after_its_pa
         return row.get("retries")
 
     until(lambda: not retries(), "it is tried no more")
+
+
+@pytest.mark.apiserver
+def test_an_annotation_asks_for_a_check_and_events_tell_its_verdict(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    world.patch("slurmclusters", "test", {"spec": {"longChecks": [{**CHECK, "sharePercent": 100}]}})
+    for job in until(lambda: len(found := released(world)) == 2 and found, "both are tested"):
+        world.slurm.end_job(job["job_id"])
+
+    def row() -> Any:
+        (found,) = world.get("slurmclusters", "test")["status"]["longChecks"]
+        return found
+
+    def ask(text: str) -> None:
+        annotations = {f"{names.CHECK_REQUEST_PREFIX}bandwidth": text}
+        world.patch("slurmclusters", "test", {"metadata": {"annotations": annotations}})
+
+    until(lambda: row().get("verdicts") == {"PASS": 2}, "both passed")
+    ask("cpu-1,cpu-7")
+    world.wait("Degraded", "True")
+    refused = world.condition("Degraded")["message"]
+    assert "it tests no cpu-7; name nodes that the check tests" in refused
+    ask("cpu-1")
+    (job,) = until(lambda: released(world), "the one is tested again")
+    assert job["required_nodes"] == "cpu-1"
+    assert row()["requested"]["nodes"] == ["cpu-1"]
+    world.slurm.end_job(job["job_id"])
+    until(lambda: "nodes" not in row()["requested"], "it is answered")
+    told = {note for reason, note in world.events() if reason.startswith("LongCheck")}
+    assert told == {
+        "long check bandwidth is to test cpu-1 as soon as each is idle",
+        "long check bandwidth on request: cpu-1: PASS",
+    }
+
+
+@pytest.mark.apiserver
+def test_a_new_node_serves_after_its_check_has_passed(running_operator: World) -> None:
+    world = running_operator
+    world.wait("Available", "True")
+    world.patch("slurmclusters", "test", {"spec": {"longChecks": [{**CHECK, "beforeJobs": True, "passes": 2}]}})
+    (before,) = until(lambda: released(world), "a job may begin")
+    assert before["required_nodes"] == "cpu-0"
+    world.slurm.end_job(before["job_id"])
+    until(lambda: [each["required_nodes"] for each in released(world)] == ["cpu-1"], "cpu-0 has passed, as an old node")
+    with world.slurm.lock:
+        world.slurm.drain("cpu-0", reasons.NEW, "root")
+
+    def job() -> Any:
+        return next((each for each in released(world) if each.get("reservation")), None)
+
+    tested = until(job, "a job in the reservation may begin")
+    assert tested["reservation"] == f"{names.RETRY_PREFIX}cpu-0"
+    assert len(released(world)) == 2
+    world.slurm.end_job(tested["job_id"])
+    until(lambda: not world.slurm.reservations, "its reservation is gone")
+    assert "DRAIN" not in world.slurm.nodes["cpu-0"]["state"]

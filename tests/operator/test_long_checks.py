@@ -19,7 +19,7 @@ from slurm_operator.actions import Drain
 from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
 from slurm_operator.decide.cluster.checks import ledger as check_ledger
 from slurm_operator.decide.cluster.checks import long_checks, selection
-from slurm_operator.decide.cluster.checks.changes import Counted
+from slurm_operator.decide.cluster.checks.changes import Counted, changed
 from slurm_operator.decide.cluster.checks.ledger import CheckJob, Latest, Ledger, Verdict
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Finding
@@ -68,6 +68,7 @@ def ledger_of(*jobs: CheckJob, latest: Mapping[str, Latest] | None = None) -> Le
     )
 
 
+DECLARED = type("Cluster", (), {"long_checks": (CHECK,), "requested_checks": {}})()
 OPEN = CheckJob(7, "bandwidth", "cpu-1", NOW)
 
 
@@ -97,7 +98,7 @@ def decide(
         (ended("PREEMPTED", 0), Verdict.NONE, "PREEMPTED"),
         (ended("DEADLINE", 1), Verdict.NONE, "DEADLINE"),
         (ended(status=3), Verdict.UNKNOWN, "it could not look (exit status 3)"),
-        (ended(status=127), Verdict.UNKNOWN, "it could not look (exit status 127)"),
+        (ended(status=127), Verdict.UNKNOWN, "the jail lacks what it needs (exit status 127)"),
         (None, Verdict.UNKNOWN, "slurmctld does not know it any more"),
         # Another's job: slurmctld lost its state, and gave the id away again.
         (ended(user_id=1000), Verdict.UNKNOWN, "slurmctld does not know it any more"),
@@ -146,10 +147,14 @@ def test_a_check_that_only_notes_drains_nothing_and_is_told_of() -> None:
 
 
 def test_a_check_that_could_not_look_is_told_of_and_drains_nothing() -> None:
+    missing = "the jail lacks what it needs (exit status 127)"
     decided = decide(state(), ledger_of(OPEN), {7: ended(status=127)})
-    assert (decided.drains, decided.changes) == ([], [Counted(7, Verdict.UNKNOWN, NOW)])
-    after = decide(state(), ledger_of(latest={"cpu-1": Latest(Verdict.UNKNOWN, NOW)}))
-    assert after.findings == [Finding(Reason.LONG_CHECK_UNKNOWN, "long check bandwidth unknown: cpu-1")]
+    assert (decided.drains, decided.changes) == ([], [Counted(7, Verdict.UNKNOWN, NOW, missing)])
+    counted = check_ledger.written(changed(ledger_of(OPEN), decided.changes), ["bandwidth"])
+    jsonschema.validate(counted, schema.told())
+    after = decide(state(), check_ledger.read(counted), check=dataclasses.replace(CHECK, needs="iperf3"))
+    told = f"long check bandwidth unknown: cpu-1; {missing}: iperf3"
+    assert after.findings == [Finding(Reason.LONG_CHECK_UNKNOWN, told)]
 
 
 def test_a_check_on_which_many_nodes_fail_drains_no_more_and_stops() -> None:
@@ -319,7 +324,10 @@ class Played:
         self.time += 11
         if not dies and (told := self.operator.told(self.body, [CHECK])) is not None:
             self.body = json.loads(json.dumps({**self.body, "status": {"longChecks": told}}))
-        seen = cast(Any, type("Seen", (), {"cluster": type("Cluster", (), {"long_checks": (CHECK,)})()})())
+        seen = cast(
+            Any,
+            type("Seen", (), {"cluster": type("Cluster", (), {"long_checks": (CHECK,), "requested_checks": {}})()})(),
+        )
         now = PassContext(cast(Any, self), self.body, seen, cast(Any, None), PassBudget(lambda: self.time))
         nodes = cast(Mapping[str, SlurmNode], self.nodes.nodes)
         asyncio.run(self.operator.act(now, {"cpu": self.nodes}, nodes))
@@ -343,7 +351,10 @@ def test_a_look_at_as_many_jobs_as_there_may_be_takes_less_than_a_second() -> No
             return ()
 
     async def look(loop: VirtualLoop) -> float:
-        seen = cast(Any, type("Seen", (), {"cluster": type("Cluster", (), {"long_checks": (CHECK,)})()})())
+        seen = cast(
+            Any,
+            type("Seen", (), {"cluster": type("Cluster", (), {"long_checks": (CHECK,), "requested_checks": {}})()})(),
+        )
         now = PassContext(cast(Any, Slow()), body, seen, cast(Any, None), PassBudget(loop.time))
         checked = state(long_checks.MOST_JOBS)
         nodes = cast(Mapping[str, SlurmNode], checked.nodes)

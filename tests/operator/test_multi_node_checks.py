@@ -127,7 +127,8 @@ def test_a_group_that_fails_drains_nobody_and_a_suspect_that_fails_is_drained() 
 
 
 def test_a_job_on_other_nodes_is_not_the_checks() -> None:
-    assert decide(GROUP, ended("cpu-0", "cpu-3")).changes == [Counted(7, Verdict.UNKNOWN, NOW)]
+    forgotten = Counted(7, Verdict.UNKNOWN, NOW, "slurmctld does not know it any more")
+    assert decide(GROUP, ended("cpu-0", "cpu-3")).changes == [forgotten]
 
 
 def test_suspects_are_told_of_and_whether_they_can_be_told_apart() -> None:

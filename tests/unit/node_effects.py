@@ -57,9 +57,23 @@ EFFECTS: Final[list[Effect]] = [
                 "nodes": 4,
                 "passes": 3,
                 "drains": False,
+                "beforeJobs": False,
+                "needs": "/opt/site/check",
                 "script": "#!/bin/sh\nexec /opt/site/check\n",
             }
         ],
+    ),
+    (
+        "health.longChecks",
+        [{"name": "site", "partition": "main", "script": "/opt/site/check", "beforeJobs": True}],
+        lambda c: [check["beforeJobs"] for check in long_checks(c)],
+        [True],
+    ),
+    (
+        "health.longChecks",
+        [{"name": "disk", "partition": "main", "builtin": "disk", "least": 200, "directory": "/scratch"}],
+        lambda c: "mktemp -d /scratch/check.XXXXXX" in long_checks(c)[0]["script"],
+        True,
     ),
     (
         "health.longChecks",
@@ -89,7 +103,7 @@ EFFECTS: Final[list[Effect]] = [
 
 _CHECK: Final = (
     *("name", "partition", "builtin", "script", "nodes", "least", "every", "timeLimit", "sharePercent", "reaction"),
-    "returnAfterPasses",
+    *("returnAfterPasses", "beforeJobs", "directory"),
 )
 PATHS: Final = {
     *(f"health.nodeConditions.{key}" for key in ("type", "failsWhen", "nodeSets")),

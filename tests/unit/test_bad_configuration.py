@@ -633,6 +633,31 @@ BAD: list[tuple[str, Any, str]] = [
         "longChecks[0].nodes: got 1; want 2, as network needs",
     ),
     ("health.longChecks", [{**CHECK, "nodes": 2}], "longChecks[0].nodes: got 2; want 1, as memory-bandwidth needs"),
+    (
+        "health.longChecks",
+        [{**NO_PROGRAM, "script": "/opt/a", "nodes": 2, "beforeJobs": True}],
+        "longChecks[0].beforeJobs: got true; want false, or nodes: 1: the nodes of a new cluster have no good partner",
+    ),
+    (
+        "health.longChecks",
+        [{**CHECK, "reaction": "note", "beforeJobs": True}],
+        "longChecks[0].beforeJobs: got true; want false, or reaction: drain: a node that fails would take jobs",
+    ),
+    (
+        "health.longChecks",
+        [{**CHECK, "directory": "/scratch"}],
+        "longChecks[0].directory: got '/scratch'; want nothing: it is for the builtin disk",
+    ),
+    (
+        "health.longChecks",
+        [{**NO_PROGRAM, "builtin": "disk", "least": 1}],
+        "longChecks[0].directory: got nothing; want a folder on the disk to test; /tmp, /run and /dev/shm are memory",
+    ),
+    (
+        "health.longChecks",
+        [{**NO_PROGRAM, "builtin": "disk", "least": 1, "directory": "/tmp"}],
+        "longChecks[0].directory: got '/tmp'; want a folder on the disk to test",
+    ),
     ("health.longChecks", [{**CHECK, "nodes": 65}], "longChecks[0].nodes: got 65; want 64 or less"),
     (
         "health.longChecks",

@@ -40,7 +40,7 @@ def status(tmp_path: Path, tools: dict[str, str], **check: Any) -> int:
         (NCCL.format("0.05"), 10),
         ("exit 2", 1),
         ("echo nothing", 3),
-        ("exit 127", 3),
+        ("exit 127", 127),
         ('[ "$8" = 8 ] || exit 9\n' + FAST, 0),
     ],
     ids=["fast", "slow", "next to nothing", "fails", "says nothing", "has no library", "all GPUs"],
@@ -86,17 +86,40 @@ def test_network_compares_what_the_other_node_received(
     assert status(tmp_path, tools, builtin="network", nodes=2, least=least) == expected
 
 
-OSU = 'echo "# Size      Bandwidth (MB/s)"; echo "4194304             {}"'
+def ping_pong(said: str) -> dict[str, str]:
+    """Fakes of an MPI whose ping-pong prints something, or of what it runs in its place."""
+    return {"mpicc": ":", "mpiexec": said, "srun": HERE}
 
 
 @pytest.mark.parametrize(
-    ("tool", "expected"),
-    [(OSU.format("12011.31"), 0), (OSU.format("5000.00"), 60), (OSU.format("0.07"), 10), ("exit 1", 1), ("", 3)],
-    ids=["fast", "slow", "next to nothing", "fails", "says nothing"],
+    ("said", "expected"),
+    [
+        ('echo "hundredths of MB/s: 1201131"', 0),
+        ('echo "hundredths of MB/s: 500000"', 60),
+        ('echo "hundredths of MB/s: 7"', 10),
+        ("exit 1", 1),
+        ("", 3),
+    ],
+    ids=["fast", "slow", "next to nothing", "fails", "both on one node"],
 )
-def test_mpi_ping_pong_compares_the_bandwidth(tmp_path: Path, tool: str, expected: int) -> None:
-    tools = {"osu_bw": tool, "srun": HERE}
-    assert status(tmp_path, tools, builtin="mpi-ping-pong", nodes=2, least=10_000) == expected
+def test_mpi_ping_pong_compares_the_bandwidth(tmp_path: Path, said: str, expected: int) -> None:
+    assert status(tmp_path, ping_pong(said), builtin="mpi-ping-pong", nodes=2, least=10_000) == expected
+
+
+@pytest.mark.parametrize(
+    ("tools", "expected"),
+    [
+        ({"mpicc": "exit 1"}, 3),
+        ({"srun": "exit 1"}, 1),
+        ({"srun": "exit 127"}, 127),
+    ],
+    ids=["no compiler", "no other node", "not there"],
+)
+def test_mpi_ping_pong_without_its_program_says_nothing_of_the_nodes(
+    tmp_path: Path, tools: dict[str, str], expected: int
+) -> None:
+    there = ping_pong('echo "hundredths of MB/s: 1201131"') | tools
+    assert status(tmp_path, there, builtin="mpi-ping-pong", nodes=2, least=10_000) == expected
 
 
 def test_all_reduce_across_nodes_has_a_task_on_each(tmp_path: Path) -> None:
@@ -109,11 +132,19 @@ FIO = "echo '3;fio-3.33;check;0;0;{};1.2'".format(";".join(["0"] * 42 + ["204800
 
 @pytest.mark.parametrize(
     ("tool", "least", "expected"),
-    [(FIO, 200, 0), (FIO, 400, 10 + 52), ("exit 1", 200, 1), ("exit 127", 200, 3), ("", 200, 3)],
+    [(FIO, 200, 0), (FIO, 400, 10 + 52), ("exit 1", 200, 1), ("exit 127", 200, 127), ("", 200, 3)],
     ids=["fast", "slow", "fails", "is not there", "says nothing"],
 )
 def test_disk_compares_the_bandwidth_of_writes(tmp_path: Path, tool: str, least: int, expected: int) -> None:
-    assert status(tmp_path, {"fio": tool}, builtin="disk", least=least) == expected
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    assert status(tmp_path, {"fio": tool}, builtin="disk", directory=str(disk), least=least) == expected
+    assert [*disk.iterdir()] == []
+
+
+def test_a_disk_without_room_for_a_folder_is_unknown(tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone")
+    assert status(tmp_path, {"fio": FIO}, builtin="disk", directory=gone, least=200) == 3
 
 
 @pytest.mark.parametrize(
@@ -121,12 +152,15 @@ def test_disk_compares_the_bandwidth_of_writes(tmp_path: Path, tool: str, least:
     [
         {"builtin": "network", "nodes": 2, "least": 1},
         {"builtin": "mpi-ping-pong", "nodes": 2, "least": 1},
-        {"builtin": "disk", "least": 1},
+        {"builtin": "disk", "directory": "/scratch", "least": 1},
         {"builtin": "all-reduce", "nodes": 2, "least": 1},
+        {"builtin": "all-reduce", "least": 1},
+        {"builtin": "dcgm-diag-1"},
+        {"script": "/opt/none"},
     ],
 )
-def test_a_check_whose_program_is_not_in_the_jail_is_unknown(tmp_path: Path, check: dict[str, Any]) -> None:
-    assert status(tmp_path, {}, **check) == 3
+def test_a_check_whose_program_is_not_in_the_jail_says_so(tmp_path: Path, check: dict[str, Any]) -> None:
+    assert status(tmp_path, {}, **check) == 127
 
 
 def test_memory_bandwidth_measures_this_machine(tmp_path: Path) -> None:

@@ -61,6 +61,10 @@ class Reaction(StrEnum):
     NOTE = "note"
 
 
+def _is_in_memory(directory: str) -> bool:
+    return f"{directory}/".startswith(("/tmp/", "/run/", "/dev/"))  # noqa: S108 - refused
+
+
 class LongCheck(Model):
     """A job that tests idle nodes; see docs/health.md."""
 
@@ -88,6 +92,11 @@ class LongCheck(Model):
         ge=1,
         le=1_000_000,
     )
+    directory: AbsolutePath | None = setting(
+        "A folder of the jail on the disk to test, in which user nobody may write, such as a submount. Required with "
+        "the builtin disk, refused without it.",
+        default=None,
+    )
     every: Duration = setting("Time between two checks of a node: 10m or more.", unit="s, m or h", default="24h")
     time_limit: Duration = setting(
         "Time limit of a job, in whole minutes. A job that reaches it fails.", unit="s, m or h", default="10m"
@@ -102,6 +111,11 @@ class LongCheck(Model):
         default=2,
         ge=0,
         le=10,
+    )
+
+    before_jobs: bool = setting(
+        "Whether a new or repaired node takes jobs only after it has passed. Needs nodes: 1 and reaction: drain.",
+        default=False,
     )
 
     @property
@@ -125,10 +139,24 @@ class LongCheck(Model):
             yield Violation("least", want=f"nothing: it is for the builtins {measuring}")
 
     @rule
+    def _directory(self) -> Iterator[Violation]:
+        if self.builtin is not Builtin.DISK and self.directory is not None:
+            yield Violation("directory", want="nothing: it is for the builtin disk")
+        elif self.builtin is Builtin.DISK and (self.directory is None or _is_in_memory(self.directory)):
+            yield Violation("directory", want="a folder on the disk to test; /tmp, /run and /dev/shm are memory")
+
+    @rule
     def _nodes(self) -> Iterator[Violation]:
         able = self.builtin.nodes if self.builtin is not None else range(1, MOST_NODES + 1)
         if self.nodes not in able:
             yield Violation("nodes", want=f"{able[0]}, as {self.builtin} needs")
+
+    @rule
+    def _before_jobs(self) -> Iterator[Violation]:
+        if self.before_jobs and self.nodes != 1:
+            yield Violation("beforeJobs", want="false, or nodes: 1: the nodes of a new cluster have no good partner")
+        if self.before_jobs and self.reaction is not Reaction.DRAIN:
+            yield Violation("beforeJobs", want="false, or reaction: drain: a node that fails would take jobs")
 
     @rule
     def _time_limit(self) -> Iterator[Violation]:

@@ -7,7 +7,7 @@ from components.control.crds.schema import INT32, INT64, TIME, Schema, described
 
 _OF: Final = LongCheck.model_fields
 _NAME: Final = {**text(32), "pattern": f"^{CHECK_NAME}$"}
-_NEW: Final = ("nodes", "passes")
+_NEW: Final = ("nodes", "passes", "beforeJobs", "needs")
 """Fields that SlurmClusters of an older program lack."""
 _NODES: Final = {"type": "array", "maxItems": 10_000, "items": text(64)}
 
@@ -36,6 +36,8 @@ def declared() -> Schema:
             **INT32,
             **limits(_OF["return_after_passes"]),
         },
+        "beforeJobs": described("boolean", _OF["before_jobs"].description or ""),
+        "needs": {"description": "The programs that its jobs need in the jail.", **text(4_096)},
         "drains": described("boolean", "Whether a node that fails is drained."),
         "script": {"description": "Batch script of its jobs.", **text(16_384)},
     }
@@ -61,6 +63,12 @@ def told() -> Schema:
         "at": TIME,
         "verdict": {"type": "string", "enum": ["PASS", "FAIL", "UNKNOWN", "NONE", "SUSPECT"]},
         "nodes": _NODES,
+        "why": described("string", "Why a verdict is UNKNOWN."),
+    }
+    requested = {
+        "text": {"description": "The text of the annotation.", **text(4_096)},
+        "at": TIME,
+        "nodes": {"description": "Nodes without a verdict since then.", **_NODES},
     }
     retry = {
         "node": text(64),
@@ -72,8 +80,11 @@ def told() -> Schema:
     row = {
         "name": _NAME,
         "jobs": _listed("Jobs without a verdict, or whose verdict waits.", 1_000, section("", job, ["id", "node"])),
-        "checked": _listed("The latest verdict of each node.", 10_000, section("", checked, list(checked))),
+        "checked": _listed(
+            "The latest verdict of each node.", 10_000, section("", checked, ["at", "verdict", "nodes"])
+        ),
         "retries": _listed("Drained nodes that are tried again.", 1_000, section("", retry, ["node", "why"])),
+        "requested": section("What an administrator asked for.", requested, ["text", "at"]),
         "verdicts": {**described("object", counts), "additionalProperties": {"type": "integer"}},
     }
     description = "The jobs of long checks, and their verdicts. Only jobs that stand here count."

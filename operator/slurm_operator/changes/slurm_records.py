@@ -25,6 +25,7 @@ _GIVEN_BACK: dict[Owner | None, str] = {
     Owner.K8S_NODE: "its Kubernetes node may be used again",
     Owner.REPAIR: "its pod is ready again",
     Owner.NEW: "it is new and works",
+    Owner.UNTESTED: "no long check is declared any more that comes before its jobs",
 }
 
 

@@ -49,6 +49,11 @@ def parse_cluster(body: Mapping[str, Any]) -> Cluster:
         accounts=accounts.declared(spec),
         ledger=accounts.ledger(body.get("status", {})),
         login_sets=tuple(spec.get("loginSets", ())),
+        requested_checks={
+            key.removeprefix(names.CHECK_REQUEST_PREFIX): text
+            for key, text in body["metadata"].get("annotations", {}).items()
+            if key.startswith(names.CHECK_REQUEST_PREFIX)
+        },
         long_checks=tuple(_long_check(item) for item in spec.get("longChecks", ())),
         hangs=tuple(
             HangPolicy(item["partition"], item["afterSeconds"], item["requeues"]) for item in spec.get("hangs", ())
@@ -68,6 +73,8 @@ def _long_check(item: Mapping[str, Any]) -> LongCheck:
         script=item["script"],
         nodes=item.get("nodes", 1),
         passes=item.get("passes", 0),
+        comes_first=item.get("beforeJobs", False),
+        needs=item.get("needs", ""),
     )
 
 

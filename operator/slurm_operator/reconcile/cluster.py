@@ -180,7 +180,9 @@ class Reconciler:
         hold, moment = daemons.holds_workers(seen, now.running, died), datetime.datetime.now(datetime.UTC)
         sets = serving.states(mine, seen.workloads, seen.pods, moment, self._k8s_nodes(seen.pods))
         known = topologies.known(seen.desired_config, seen.active_config, now.running)
+        first = {own.name: seen.cluster.first_checks(own.name) for own in mine}
         sets = [dataclasses.replace(state, hold=hold, repairs_held=not died, topologies=known) for state in sets]
+        sets = [dataclasses.replace(state, first_checks=first[state.node_set.name]) for state in sets]
         return await self._node_sets.look(now.rest, sets, bodies, now.budget, running=now.running, cluster_stays=True)
 
     async def _bring_configuration(self, now: PassContext, nodes: Nodes | Unknown) -> tuple[Findings, frozenset[str]]:

@@ -119,6 +119,7 @@ class LongCheck:
     """A long check of the SlurmCluster; `drains`: a node that fails is drained, else it is only told of.
 
     A job has `nodes`. After so many `passes` in a reservation a drained node returns; 0 leaves that to a person.
+    `comes_first`: a new or repaired node takes jobs after it has passed. `needs` are its programs, in words.
     """
 
     name: str
@@ -131,6 +132,8 @@ class LongCheck:
     script: str
     nodes: int = 1
     passes: int = 0
+    comes_first: bool = False
+    needs: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -148,7 +151,8 @@ class Cluster:
 
     `closed` are partitions that the operator closed to empty them, from its status. `administrators` and `appointed`,
     also from its status, are name → AdminLevel. `login_sets` are StatefulSets of login nodes beside `login`. `accounts`
-    is None if it declares none; `ledger` is what its status says of them.
+    is None if it declares none; `ledger` is what its status says of them. `requested_checks` are its annotations that
+    ask for a long check: check → text.
     """
 
     name: str
@@ -169,3 +173,8 @@ class Cluster:
     long_checks: tuple[LongCheck, ...] = ()
     hangs: tuple[HangPolicy, ...] = ()
     login_sets: tuple[str, ...] = ()
+    requested_checks: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def first_checks(self, node_set: str) -> tuple[str, ...]:
+        """Return the long checks that a new or repaired node of a NodeSet passes before it takes jobs."""
+        return tuple(check.name for check in self.long_checks if check.comes_first and node_set in check.node_sets)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contract.conditions import ConditionType, Reason
 from slurm_operator import drains
 from slurm_operator.decide.cluster import daemons
-from slurm_operator.decide.node_sets import features, reboot, records, scale, update
+from slurm_operator.decide.node_sets import features, reboot, records, scale, undrain, update
 from slurm_operator.decide.nodes import slurm_nodes, waits
 from slurm_operator.decide.nodes.slurm_nodes import Standing
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
@@ -90,6 +90,7 @@ def node_set(state: NodeSetState) -> tuple[Counts, Findings]:
     findings += reboot.findings(state)
     findings += features.unplaced(state)
     findings += _not_ready(state)
+    findings += undrain.untested(state)
     standing = {
         kind: [worker.node for worker in members if worker.node and worker.standing is kind] for kind in Standing
     }
@@ -132,7 +133,7 @@ def _without_stateful_set(state: NodeSetState) -> tuple[Counts, Findings]:
 def _not_ready(state: NodeSetState) -> list[Finding]:
     """Nodes that wait to be registered and usable; those that an update or a reboot keeps out are told apart."""
     there = [
-        worker for worker in state.expected() if worker.standing is Standing.WAITING and not _leaves_for_update(worker)
+        worker for worker in state.expected() if worker.standing is Standing.WAITING and not _is_told_apart(worker)
     ]
     waiting = [worker for worker in there if worker.node is None or not slurm_nodes.is_rebooting(worker.node)]
     if not waiting:
@@ -146,9 +147,10 @@ def _not_ready(state: NodeSetState) -> list[Finding]:
     return [Finding(Reason.NODES_NOT_READY, message, Severity.BLOCKING), starting]
 
 
-def _leaves_for_update(worker: Worker) -> bool:
-    """Return True if a node is out of service for its update; False if its new pod does not come up."""
-    return worker.drain is Owner.UPDATE and (worker.pod is None or worker.pod.ready or worker.is_outdated)
+def _is_told_apart(worker: Worker) -> bool:
+    """Return True if a node is out of service for its update or its test; False if its new pod does not come up."""
+    is_for_update = worker.drain is Owner.UPDATE and (worker.pod is None or worker.pod.ready or worker.is_outdated)
+    return is_for_update or (worker.drain is Owner.UNTESTED and worker.is_up)
 
 
 def _updating(state: NodeSetState) -> Finding:

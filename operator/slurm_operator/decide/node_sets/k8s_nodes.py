@@ -24,6 +24,7 @@ from slurm_operator.findings import Finding, under_way
 from slurm_operator.state.kubernetes import Pod
 
 _KNOWN = (Case.WELL, Case.CORDONED, Case.TAINTED, Case.FAILED)
+_SERVES_NOBODY = (Owner.NEW, Owner.UNTESTED)
 _LEAVING = (Case.CORDONED, Case.TAINTED, Case.AWAY, Case.GONE, Case.FAILED)
 
 
@@ -86,7 +87,7 @@ def _drains(state: NodeSetState) -> list[Drain]:
         stands, words = case_of(worker)
         if worker.node is None or stands in (Case.WELL, Case.UNKNOWN):
             continue
-        replaceable = worker.name in back or worker.drain is Owner.NEW or _may_return_meanwhile(worker)
+        replaceable = worker.name in back or worker.drain in _SERVES_NOBODY or _may_return_meanwhile(worker)
         if (worker.drain and not replaceable) or drains.is_anothers(worker.node):
             continue
         if stands is Case.ENDING and not worker.has_work:

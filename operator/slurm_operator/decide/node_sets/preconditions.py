@@ -22,7 +22,7 @@ def hold(decided: actions.NodeAction, now: SlurmNode) -> bool:
         case actions.Undrain():
             return drains.is_liftable(now)
         case actions.UndrainReserved(reason=reason):
-            ours = drains.owner(now) is Owner.LONG_CHECK and now.reason == reason
+            ours = drains.owner(now) in (Owner.LONG_CHECK, Owner.UNTESTED) and now.reason == reason
             return ours and not slurm_nodes.has_work(now)
         case actions.DeleteRecord(anothers=anothers):
             return _is_still_out(now) and (anothers or not drains.is_anothers(now))

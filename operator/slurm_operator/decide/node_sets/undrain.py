@@ -5,20 +5,33 @@ from __future__ import annotations
 import datetime
 
 from contract import reasons
+from contract.conditions import Reason
 from slurm_operator.actions import Drain, Undrain
 from slurm_operator.decide.node_sets import features, update
 from slurm_operator.decide.nodes.k8s_case import Case, case_of
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
+from slurm_operator.findings import Finding, shown, under_way
 
 READINESS_PATIENCE = datetime.timedelta(minutes=1)
 """A pod that has just found itself unfit is Ready to Kubernetes for a moment more."""
+_COMES_BACK = (Owner.NEW, Owner.REPAIR, Owner.K8S_NODE, Owner.UNTESTED)
+"""Drains after which a node is tested first, if a long check comes before its jobs."""
 
 
 def actions(state: NodeSetState) -> list[Undrain | Drain]:
-    """Return actions for drains without a cause: lift them, or call a node new while its pod is not up."""
-    there = [worker for worker in without_cause(state) if _may_serve(worker)]
-    return [Undrain(worker.name) if worker.is_up else Drain(worker.name, reasons.NEW) for worker in there]
+    """Return actions for drains without a cause: lift them, or call a node new or untested while it is that."""
+    return [_next(state, worker) for worker in without_cause(state) if _may_serve(worker)]
+
+
+def _next(state: NodeSetState, worker: Worker) -> Undrain | Drain:
+    if not worker.is_up:
+        return Drain(worker.name, reasons.NEW)
+    # A node whose jobs ran on was not repaired meanwhile.
+    worked_on = worker.drain is Owner.K8S_NODE and worker.has_work
+    if state.first_checks and worker.drain in _COMES_BACK and not worked_on:
+        return Drain(worker.name, f"{reasons.UNTESTED}{state.first_checks[0]}")
+    return Undrain(worker.name)
 
 
 def without_cause(state: NodeSetState) -> list[Worker]:
@@ -34,6 +47,9 @@ def _has_cause(state: NodeSetState, worker: Worker) -> bool:
             return not (worker.is_up and features.has_its_features(state, worker))
         case Owner.SCALE_IN:
             is_over = True
+        case Owner.UNTESTED:
+            reason = worker.node.reason if worker.node else ""
+            is_over = reason.removeprefix(reasons.UNTESTED) not in state.first_checks
         case Owner.REPAIR:
             is_over = _is_repaired(state, worker)
         case Owner.UPDATE:
@@ -43,6 +59,14 @@ def _has_cause(state: NodeSetState, worker: Worker) -> bool:
         case _:
             return True
     return not (is_over and worker.has_registered)
+
+
+def untested(state: NodeSetState) -> list[Finding]:
+    """Return a finding about the nodes that wait for a long check to pass; else none."""
+    there = [worker.node for worker in state.expected() if worker.node and worker.drain is Owner.UNTESTED]
+    words = [f"{node.name} ({node.reason.removeprefix(reasons.UNTESTED)})" for node in there]
+    told = f"nodes take jobs when their long check has passed: {shown(words, 5)}"
+    return [under_way(Reason.NODES_UNTESTED, told)] if there else []
 
 
 def _is_kept(worker: Worker) -> bool:

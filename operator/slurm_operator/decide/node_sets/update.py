@@ -236,8 +236,9 @@ def _may_begin(worker: Worker) -> bool:
 
 
 def _may_begin_now(state: NodeSetState, worker: Worker) -> bool:
-    """Return True if the window is open, or if the node loses nothing since it never served."""
-    return worker.drain is Owner.NEW or not _is_scheduled(worker) or window.is_open(state.node_set.update, state.now)
+    """Return True if the window is open, or if the node loses nothing since it serves nobody."""
+    serves_nobody = worker.drain in (Owner.NEW, Owner.UNTESTED) or not _is_scheduled(worker)
+    return serves_nobody or window.is_open(state.node_set.update, state.now)
 
 
 def _turn(state: NodeSetState, worker: Worker) -> int:

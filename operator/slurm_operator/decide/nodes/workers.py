@@ -137,6 +137,7 @@ class NodeSetState:
         hold: why no pod may be restarted for an update; empty if it may.
         repairs_held: whether that holds up repairs, too; else pods of the current template are repaired.
         topologies: those that slurmctld runs with; None if nobody knows.
+        first_checks: names of long checks that a new or repaired node passes before it takes jobs, in their order.
     """
 
     node_set: NodeSet
@@ -151,6 +152,7 @@ class NodeSetState:
     jobs: tuple[SlurmJob, ...] | Unknown = NOT_ASKED
     full_listing: FullListing | None = None
     topologies: Topologies | None = None
+    first_checks: tuple[str, ...] = ()
 
     @property
     def is_missing(self) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from contract import names
+from contract.conditions import Reason
 from slurm_operator import drains, execute, metrics
 from slurm_operator.clients.kubernetes import Object
 from slurm_operator.clients.lease import Lease
@@ -18,13 +19,13 @@ from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.cluster.checks import changes as check_changes
 from slurm_operator.decide.cluster.checks import ledger as check_ledger
 from slurm_operator.decide.cluster.checks import long_checks
-from slurm_operator.decide.cluster.checks.changes import Change, Counted, Submitted
-from slurm_operator.decide.cluster.checks.ledger import CheckJob, Ledger
+from slurm_operator.decide.cluster.checks.changes import Change, Counted, Requested, Submitted
+from slurm_operator.decide.cluster.checks.ledger import CheckJob, Ledger, Request
 from slurm_operator.decide.cluster.checks.selection import Submission
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.drains import Owner
 from slurm_operator.execute import Executor
-from slurm_operator.findings import Finding
+from slurm_operator.findings import Finding, shown
 from slurm_operator.reconcile.pass_context import PassContext
 from slurm_operator.state.resources import LongCheck
 from slurm_operator.state.slurm import Nodes, Reservation, SeenCheckJob
@@ -41,6 +42,8 @@ ASSOCIATE = (
     "with accounting.enforce user nobody, whose jobs long checks are, needs an account that the partition takes: "
     "sacctmgr add user nobody account=NAME"
 )
+_ANSWERED = "LongCheckAnswered"
+"""Name of the Event with the verdict about a node that somebody asked for."""
 _LEAST_PRIORITY = 2_147_483_645
 """The largest `nice` that Slurm takes."""
 
@@ -76,8 +79,8 @@ class LongChecks:
     async def act(self, now: PassContext, sets: Mapping[str, NodeSetState], nodes: Nodes) -> None:
         """Look at jobs, and do what follows, unless that was done just before or the pass is late."""
         told, ledger = self._ledgers(now.body)
-        checks = now.seen.cluster.long_checks
-        if not checks and not ledger.jobs and not ledger.retries:
+        checks, asked = now.seen.cluster.long_checks, now.seen.cluster.requested_checks
+        if not (checks or asked or ledger.jobs or ledger.retries):
             self.problems = []
             return
         if self._clock() < self._looked + EVERY_SECONDS:
@@ -91,10 +94,14 @@ class LongChecks:
             return
         self._nodes = frozenset(nodes)
         moment = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
-        decided = long_checks.decide(checks, sets, ledger, told, seen, moment, nodes, reservations)
+        decided = long_checks.decide(checks, sets, ledger, told, seen, moment, nodes, reservations, asked)
         self.problems = [*decided.findings]
         for change in decided.changes:
             self._note(change, ledger)
+            if isinstance(change, Requested) and change.request.text:
+                await self._executor.report.event(now.body, Reason.LONG_CHECK_REQUESTED, _taken(change.request))
+        for answer in decided.answers:
+            await self._executor.report.event(now.body, _ANSWERED, answer)
         for drain in decided.drains:
             self.problems += await self._executor.execute(now.rest, now.body, drain)
         for action in decided.actions:
@@ -134,8 +141,9 @@ class LongChecks:
         self, now: PassContext, checks: Iterable[LongCheck], ledger: Ledger, nodes: Nodes
     ) -> tuple[Reservation, ...] | None:
         """Return Slurm's reservations; None if no node is tried again, is about to be, or may be left over."""
-        retrying = any(check.passes for check in checks)
-        drained = retrying and any(drains.owner(node) is Owner.LONG_CHECK for node in nodes.values())
+        retrying = any(check.passes or check.comes_first for check in checks)
+        owners = (Owner.LONG_CHECK, Owner.UNTESTED)
+        drained = retrying and any(drains.owner(node) in owners for node in nodes.values())
         if not (ledger.retries or drained or self._clock() >= self._listed + RESERVATIONS_SECONDS):
             return None
         listed = await now.rest.reservations()
@@ -164,6 +172,10 @@ class LongChecks:
             raise SlurmError(error.reason, f"{error}; {ASSOCIATE}", error.numbers) from error
         of = (submission.check.name, submission.node, moment, "", submission.others, submission.aim)
         self._changes.append(Submitted(CheckJob(job_id, *of)))
+
+
+def _taken(request: Request) -> str:
+    return f"long check {request.check} is to test {shown(sorted(request.nodes))} as soon as each is idle"
 
 
 def job(submission: Submission) -> dict[str, Any]:

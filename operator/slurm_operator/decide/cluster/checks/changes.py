@@ -10,7 +10,16 @@ import dataclasses
 import datetime
 from collections.abc import Iterable, Mapping
 
-from slurm_operator.decide.cluster.checks.ledger import SUSPICIOUS, Aim, CheckJob, Latest, Ledger, Retry, Verdict
+from slurm_operator.decide.cluster.checks.ledger import (
+    SUSPICIOUS,
+    Aim,
+    CheckJob,
+    Latest,
+    Ledger,
+    Request,
+    Retry,
+    Verdict,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,29 +60,39 @@ class Failed:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Counted:
-    """A job has its verdict and leaves the ledger."""
+    """A job has its verdict and leaves the ledger; `why` it is UNKNOWN."""
 
     job_id: int
     verdict: Verdict
     at: datetime.datetime
+    why: str = ""
 
 
-Change = Submitted | Failed | Counted | Began | GaveUp | Over
+@dataclasses.dataclass(frozen=True, slots=True)
+class Requested:
+    """An administrator asks for other nodes; without a text for none any more."""
+
+    request: Request
+
+
+Change = Submitted | Failed | Counted | Began | GaveUp | Over | Requested
 
 
 def changed(ledger: Ledger, changes: Iterable[Change]) -> Ledger:
     """Return the ledger after some changes."""
     jobs, latest, counts = dict(ledger.jobs), dict(ledger.latest), dict(ledger.counts)
-    retries = dict(ledger.retries)
+    retries, requests = dict(ledger.retries), dict(ledger.requests)
     for change in changes:
         match change:
             case Submitted(job):
                 jobs[job.job_id] = job
             case Failed(job_id, why) if job_id in jobs:
                 jobs[job_id] = dataclasses.replace(jobs[job_id], failed=why)
-            case Counted(job_id, verdict, at) if job_id in jobs:
+            case Counted(job_id, verdict, at, why) if job_id in jobs:
                 job = jobs.pop(job_id)
-                latest |= _said(latest, job, verdict, at)
+                latest |= _said(latest, job, verdict, at, why)
+                if job.check in requests:
+                    requests[job.check] = _answered(requests[job.check], job, verdict)
                 counts[job.check, verdict] = counts.get((job.check, verdict), 0) + 1
                 if job.aim is Aim.RETRIES and job.node in retries:
                     retries[job.node] = _tried(retries[job.node], verdict)
@@ -83,7 +102,18 @@ def changed(ledger: Ledger, changes: Iterable[Change]) -> Ledger:
                 retries[node] = dataclasses.replace(retries[node], given_up=True)
             case Over(node):
                 retries.pop(node, None)
-    return Ledger(jobs, latest, counts, retries)
+            case Requested(request) if request.text:
+                requests[request.check] = request
+            case Requested(request):
+                requests.pop(request.check, None)
+    return Ledger(jobs, latest, counts, retries, requests)
+
+
+def _answered(request: Request, job: CheckJob, verdict: Verdict) -> Request:
+    """Return what is left of a request after a job, which counts if it began later."""
+    if verdict is Verdict.NONE or job.submitted < request.at:
+        return request
+    return dataclasses.replace(request, nodes=request.nodes - job.nodes)
 
 
 def _tried(retry: Retry, verdict: Verdict) -> Retry:
@@ -94,7 +124,7 @@ def _tried(retry: Retry, verdict: Verdict) -> Retry:
 
 
 def _said(
-    latest: Mapping[tuple[str, str], Latest], job: CheckJob, verdict: Verdict, at: datetime.datetime
+    latest: Mapping[tuple[str, str], Latest], job: CheckJob, verdict: Verdict, at: datetime.datetime, why: str
 ) -> dict[tuple[str, str], Latest]:
     """Return what a job's verdict says about its nodes."""
 
@@ -113,7 +143,7 @@ def _said(
         kept = {node for node in job.others if job.blames and before(node) is Verdict.PASS}
         suspects = {node for node in job.nodes if before(node) in SUSPICIOUS}
         said = {node: Verdict.SUSPECT if node in suspects else verdict for node in job.nodes - kept}
-    return {(job.check, node): Latest(word, at) for node, word in said.items()}
+    return {(job.check, node): Latest(word, at, why if word is Verdict.UNKNOWN else "") for node, word in said.items()}
 
 
 def pending(told: Ledger, changes: Iterable[Change]) -> list[Change]:
@@ -126,6 +156,9 @@ def pending(told: Ledger, changes: Iterable[Change]) -> list[Change]:
     kept = [*changes]
     new = {change.job.job_id for change in kept if isinstance(change, Submitted)} - told.jobs.keys()
     begun = {change.retry.node for change in kept if isinstance(change, Began)} - told.retries.keys()
+    # Of requests for a check the last one counts.
+    asked = {change.request.check: change for change in kept if isinstance(change, Requested)}
+    kept = [change for change in kept if not isinstance(change, Requested) or asked[change.request.check] is change]
     return [change for change in kept if _is_pending(told, change, new, begun)]
 
 
@@ -143,3 +176,6 @@ def _is_pending(told: Ledger, change: Change, new: set[int], begun: set[str]) ->
             return node in begun or (node in told.retries and not told.retries[node].given_up)
         case Over(node):
             return node in begun or node in told.retries
+        case Requested(request):
+            known = told.requests.get(request.check)
+            return (known.text if known else "") != request.text

@@ -1,4 +1,4 @@
-"""The ledger of long checks: their jobs without a verdict, the latest verdict of each node, and retries.
+"""The ledger of long checks: jobs without a verdict, the latest verdict of each node, retries, and requests.
 
 It stands in SlurmCluster.status.longChecks.
 """
@@ -10,6 +10,8 @@ import datetime
 import enum
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
+
+from contract import reasons
 
 
 class Verdict(enum.StrEnum):
@@ -69,15 +71,33 @@ class CheckJob:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Latest:
-    """The latest verdict of a check about a node."""
+    """The latest verdict of a check about a node; `why` it is UNKNOWN, empty for other verdicts."""
 
     verdict: Verdict
     at: datetime.datetime
+    why: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """An administrator's request to test some nodes at once.
+
+    Attributes:
+        check: the check.
+        text: of the annotation; another text is another request, and none withdraws it.
+        at: the time when the operator took it.
+        nodes: those without a verdict since.
+    """
+
+    check: str
+    text: str
+    at: datetime.datetime
+    nodes: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Retry:
-    """A drained node that is tried again in a reservation of its own.
+    """A drained node that is tried again, or for the first time, in a reservation of its own.
 
     Attributes:
         check: the check that drained it.
@@ -93,6 +113,11 @@ class Retry:
     passes: int = 0
     given_up: bool = False
 
+    @property
+    def is_first(self) -> bool:
+        """True if the node is new or was repaired, and has not passed yet."""
+        return self.why.startswith(reasons.UNTESTED)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ledger:
@@ -103,12 +128,19 @@ class Ledger:
         latest: (check, node) → verdict.
         counts: (check, verdict) → number of jobs.
         retries: node → how far its retry is.
+        requests: check → the latest request.
     """
 
     jobs: Mapping[int, CheckJob] = dataclasses.field(default_factory=dict)
     latest: Mapping[tuple[str, str], Latest] = dataclasses.field(default_factory=dict)
     counts: Mapping[tuple[str, Verdict], int] = dataclasses.field(default_factory=dict)
     retries: Mapping[str, Retry] = dataclasses.field(default_factory=dict)
+    requests: Mapping[str, Request] = dataclasses.field(default_factory=dict)
+
+    def request(self, check: str, node: str) -> Request | None:
+        """Return the request for which a node is to be tested; None without one."""
+        request = self.requests.get(check)
+        return request if request and node in request.nodes else None
 
     def taken(self) -> set[str]:
         """Return nodes that have a job."""
@@ -118,7 +150,7 @@ class Ledger:
 def read(rows: Iterable[Mapping[str, Any]]) -> Ledger:
     """Read status.longChecks."""
     jobs, latest, counts = dict[int, CheckJob](), dict[tuple[str, str], Latest](), dict[tuple[str, Verdict], int]()
-    retries = dict[str, Retry]()
+    retries, requests = dict[str, Retry](), dict[str, Request]()
     for row in rows:
         name = row["name"]
         for job in row.get("jobs", ()):
@@ -129,11 +161,15 @@ def read(rows: Iterable[Mapping[str, Any]]) -> Ledger:
         for item in row.get("retries", ()):
             passes, given_up = item.get("passes", 0), item.get("givenUp", False)
             retries[item["node"]] = Retry(name, item["node"], item["why"], passes, given_up)
+        if request := row.get("requested"):
+            at, left = datetime.datetime.fromisoformat(request["at"]), frozenset(request.get("nodes", ()))
+            requests[name] = Request(name, request["text"], at, left)
         for group in row.get("checked", ()):
-            said = Latest(Verdict(group["verdict"]), datetime.datetime.fromisoformat(group["at"]))
+            at = datetime.datetime.fromisoformat(group["at"])
+            said = Latest(Verdict(group["verdict"]), at, group.get("why", ""))
             latest |= dict.fromkeys(((name, node) for node in group["nodes"]), said)
         counts |= {(name, Verdict(word)): number for word, number in row.get("verdicts", {}).items()}
-    return Ledger(jobs, latest, counts, retries)
+    return Ledger(jobs, latest, counts, retries, requests)
 
 
 def written(ledger: Ledger, declared: Iterable[str], nodes: Container[str] | None = None) -> list[dict[str, Any]]:
@@ -142,7 +178,7 @@ def written(ledger: Ledger, declared: Iterable[str], nodes: Container[str] | Non
     Args:
         ledger: what is known.
         declared: names of the declared checks.
-        nodes: those that Slurm has, whose latest verdicts stay; None keeps all.
+        nodes: those that Slurm has, whose latest verdicts and requests stay; None keeps all.
     """
     busy = {job.check for job in ledger.jobs.values()} | {retry.check for retry in ledger.retries.values()}
     names = sorted({*declared} | busy)
@@ -151,21 +187,35 @@ def written(ledger: Ledger, declared: Iterable[str], nodes: Container[str] | Non
 
 def _row(ledger: Ledger, name: str, nodes: Container[str] | None) -> dict[str, Any]:
     jobs = [job for _, job in sorted(ledger.jobs.items()) if job.check == name]
-    groups: dict[tuple[datetime.datetime, Verdict], list[str]] = {}
+    groups: dict[Latest, list[str]] = {}
     for (check, node), said in ledger.latest.items():
         if check == name and (nodes is None or node in nodes):
-            groups.setdefault((said.at, said.verdict), []).append(node)
+            groups.setdefault(said, []).append(node)
     verdicts = {str(verdict): ledger.counts[name, verdict] for verdict in Verdict if (name, verdict) in ledger.counts}
     lists = {
         "jobs": [_job(job) for job in jobs],
         "retries": [_retry(retry) for _, retry in sorted(ledger.retries.items()) if retry.check == name],
-        "checked": [
-            {"at": _time(at), "verdict": str(verdict), "nodes": sorted(group)}
-            for (at, verdict), group in sorted(groups.items())
-        ],
+        "checked": [_checked(said, groups[said]) for said in sorted(groups, key=_order)],
         "verdicts": verdicts,
+        "requested": _requested(ledger.requests.get(name), nodes),
     }
     return {"name": name, **{key: value for key, value in lists.items() if value}}
+
+
+def _order(said: Latest) -> tuple[datetime.datetime, str, str]:
+    return said.at, said.verdict, said.why
+
+
+def _checked(said: Latest, nodes: Iterable[str]) -> dict[str, Any]:
+    why = {"why": said.why} if said.why else {}
+    return {"at": _time(said.at), "verdict": str(said.verdict), "nodes": sorted(nodes), **why}
+
+
+def _requested(request: Request | None, nodes: Container[str] | None) -> dict[str, Any]:
+    if request is None:
+        return {}
+    left = sorted(node for node in request.nodes if nodes is None or node in nodes)
+    return {"text": request.text, "at": _time(request.at), **({"nodes": left} if left else {})}
 
 
 def _job(job: CheckJob) -> dict[str, Any]:

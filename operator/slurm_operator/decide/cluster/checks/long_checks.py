@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import types
 from collections.abc import Iterator, Mapping, Sequence
 
 from contract import names, reasons
 from contract.conditions import Reason
 from slurm_operator import drains
 from slurm_operator.actions import Action, Drain
-from slurm_operator.decide.cluster.checks import retries, selection
+from slurm_operator.decide.cluster.checks import requests, retries, selection
 from slurm_operator.decide.cluster.checks.changes import Change, Counted, Failed
 from slurm_operator.decide.cluster.checks.ledger import Aim, CheckJob, Ledger, Verdict
 from slurm_operator.decide.cluster.checks.selection import Submission
@@ -30,9 +31,11 @@ MOST_JOBS = 100
 """Jobs of all long checks at a time: each look at one costs slurmrestd some milliseconds."""
 MOST_SUBMITTED = 20
 """Jobs that a pass submits."""
+_MISSING = frozenset({126, 127})
 _FAILED = frozenset({"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"})
-_COULD_NOT_LOOK = frozenset({3, 126, 127})
-"""Exit statuses: the check says so, or /bin/sh can't start its program."""
+_COULD_NOT_LOOK = frozenset({3}) | _MISSING
+"""Exit statuses: the check says so, or its program is missing, as /bin/sh says it."""
+_PROGRAM_MISSING = "the jail lacks what it needs"
 _PERCENTAGE_FROM = 10
 _PERCENTAGE_TO = 109
 """Exit statuses of builtins: 10 and the percentage of the threshold (components/control/long_checks.py)."""
@@ -49,6 +52,7 @@ class Decision:
         actions: on reservations and nodes that are tried again.
         submissions: new jobs.
         findings: what somebody should know.
+        answers: what jobs say of nodes that somebody asked for, as sentences.
     """
 
     changes: list[Change] = dataclasses.field(default_factory=list)
@@ -57,6 +61,7 @@ class Decision:
     actions: list[Action] = dataclasses.field(default_factory=list)
     submissions: list[Submission] = dataclasses.field(default_factory=list)
     findings: list[Finding] = dataclasses.field(default_factory=list)
+    answers: list[str] = dataclasses.field(default_factory=list)
 
 
 def job_name(check: str) -> str:
@@ -87,7 +92,8 @@ def judge(job: CheckJob, seen: SeenCheckJob | None) -> tuple[Verdict, str] | Non
     if not failed:
         return Verdict.NONE, ", ".join(sorted(seen.states))
     if failed == ["FAILED"] and seen.status in _COULD_NOT_LOOK:
-        return Verdict.UNKNOWN, f"it could not look (exit status {seen.status})"
+        why = _PROGRAM_MISSING if seen.status in _MISSING else "it could not look"
+        return Verdict.UNKNOWN, f"{why} (exit status {seen.status})"
     beside = f" beside {shown(job.others)}" if job.others else ""
     return Verdict.FAIL, f"job {job.job_id} {failed[0]}{_evidence(failed[0], seen.status)}{beside}"
 
@@ -109,6 +115,7 @@ def decide(
     now: datetime.datetime,
     nodes: Nodes,
     reservations: tuple[Reservation, ...] | None,
+    asked: Mapping[str, str] = types.MappingProxyType({}),
 ) -> Decision:
     """Return what a pass does.
 
@@ -121,6 +128,7 @@ def decide(
         now: the time.
         nodes: Slurm's.
         reservations: all of Slurm's; None if nobody looked at them.
+        asked: check → text with which an administrator asks for it.
     """
     decided, declared = Decision(), {check.name: check for check in checks}
     workers = {worker.name: (state, worker) for state in sets.values() for worker in state.workers.values()}
@@ -136,10 +144,14 @@ def decide(
                 why = judged[1]
                 decided.changes.append(Failed(job.job_id, why))
             else:
-                decided.changes.append(Counted(job.job_id, judged[0], now))
+                _count(decided, ledger, job, judged, now)
         if why and not _react(decided, ledger, check, there, job, why, now):
             held.add(job.check)
     members = {check.name: _members(check, sets) for check in checks}
+    by_set = {name: state.workers.keys() for name, state in sets.items()}
+    requested, refused = requests.changes(asked, members, by_set, ledger, now)
+    decided.changes.extend(requested)
+    decided.findings.extend(refused)
     taken = ledger.taken()
     if reservations is not None:
         seen_now = retries.Seen(declared, members, nodes, reservations, ledger, now)
@@ -173,9 +185,9 @@ def _react(
     node = there[1].node if there else None
     if check is None or not check.drains or there is None or node is None or drains.is_anothers(node):
         # Whoever took it out of service brings it back, and then its turn comes first.
-        decided.changes.append(Counted(job.job_id, Verdict.FAIL, now))
+        _count(decided, ledger, job, (Verdict.FAIL, why), now)
         return True
-    if drains.is_drained(node):
+    if drains.is_drained(node) and drains.owner(node) is not Owner.UNTESTED:
         return True  # By this operator or the node itself, who lift that: then its turn comes.
     state = there[0]
     # Drains that this pass has decided count as well.
@@ -190,6 +202,18 @@ def _react(
         return False
     decided.drains.append(Drain(job.node, reason(job.check, why)))
     return True
+
+
+def _count(
+    decided: Decision, ledger: Ledger, job: CheckJob, judged: tuple[Verdict, str], now: datetime.datetime
+) -> None:
+    """Count a job, and tell those who asked for it."""
+    verdict, why = judged
+    decided.changes.append(Counted(job.job_id, verdict, now, why if verdict is Verdict.UNKNOWN else ""))
+    nodes = sorted((node for node in job.nodes if ledger.request(job.check, node)), key=selection.natural)
+    if nodes and verdict is not Verdict.NONE:
+        said = f"{verdict} ({why})" if why else verdict
+        decided.answers.append(f"long check {job.check} on request: {shown(nodes)}: {said}")
 
 
 def _is_drained_by(node: SlurmNode, check: str) -> bool:
@@ -210,7 +234,8 @@ def _findings(
         return sorted(told_of, key=selection.natural)
 
     told = f"long check {check.name}"
-    again = [retry for _, retry in sorted(ledger.retries.items()) if retry.check == check.name]
+    yield from requests.findings(check, members, ledger)
+    again = [it for _, it in sorted(ledger.retries.items()) if it.check == check.name and not it.is_first]
     if again:
         words = [f"{retry.node} ({retry.passes} of {check.passes} passes)" for retry in again]
         yield Finding(Reason.LONG_CHECK_FAILED, f"{told} tries again: {shown(words)}")
@@ -221,8 +246,13 @@ def _findings(
         if not selection.has_partners(check, members, ledger):
             next_jobs = "too few other nodes take jobs to find the bad one"
         yield Finding(Reason.LONG_CHECK_FAILED, f"{told} failed on some of: {shown(suspects)}; {next_jobs}")
-    if unknown := of(Verdict.UNKNOWN):
-        yield Finding(Reason.LONG_CHECK_UNKNOWN, f"{told} unknown: {shown(unknown)}")
+    unknown: dict[str, list[str]] = {}
+    for node in of(Verdict.UNKNOWN):
+        unknown.setdefault(ledger.latest[check.name, node].why, []).append(node)
+    for why, nodes in unknown.items():
+        needs = f": {check.needs}" if check.needs and why.startswith(_PROGRAM_MISSING) else ""
+        because = f"; {why}{needs}" if why else ""
+        yield Finding(Reason.LONG_CHECK_UNKNOWN, f"{told} unknown: {shown(nodes)}{because}")
 
 
 def _is_told_of(there: tuple[NodeSetState, Worker] | None) -> bool:

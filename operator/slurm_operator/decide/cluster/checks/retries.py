@@ -1,5 +1,8 @@
 """Decides about retries: a node that a long check drained is tried again, and returns after some passes.
 
+If a check comes before jobs, a new or repaired node is tried in the same way. Its drain says so
+(drains.Owner.UNTESTED), and one pass ends that.
+
 A drained node gets no job. So the operator first reserves the node for the user of long checks, and then lifts the
 drain: no other job begins on it. The reservation goes after the last pass, or when the node is drained again. A node
 that is neither drained nor reserved meanwhile, since somebody deleted the reservation, is drained again.
@@ -9,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 from contract import names, reasons
@@ -28,6 +32,9 @@ from slurm_operator.state.slurm import Nodes, Reservation, SlurmNode
 
 LASTS = datetime.timedelta(days=365)
 """A reservation ends by itself after this, as one without a limit does."""
+MOST = 200
+"""Nodes that are tried at a time: each has a reservation, through which Slurm looks for each job."""
+_HELD = (Owner.LONG_CHECK, Owner.UNTESTED)
 _RESERVED = frozenset({"RESERVED", "MAINTENANCE"})
 _UNKNOWN_CHECK = "unknown"
 """Check of a reservation that the ledger does not know: a person lifts the drain of its node."""
@@ -42,7 +49,7 @@ class Steps:
     submissions: list[Submission] = dataclasses.field(default_factory=list)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Seen:
     """The state that a pass sees.
 
@@ -62,9 +69,19 @@ class Seen:
     ledger: Ledger
     now: datetime.datetime
 
-    def worker(self, node: str) -> Worker | None:
-        """Return a node as its node set has it; None if no check tests it."""
-        return next((worker for some in self.members.values() for worker in some if worker.name == node), None)
+    @functools.cached_property
+    def workers(self) -> dict[str, Worker]:
+        """Nodes that a check tests, as their node sets have them, by name."""
+        return {worker.name: worker for some in self.members.values() for worker in some}
+
+    @functools.cached_property
+    def first_checks(self) -> dict[str, list[str]]:
+        """Node → names of the checks that it passes before it takes jobs, in their order."""
+        by_node: dict[str, list[str]] = {}
+        for name in (name for name, check in self.checks.items() if check.comes_first):
+            for worker in self.members[name]:
+                by_node.setdefault(worker.name, []).append(name)
+        return by_node
 
     def reservation(self, node: str) -> Reservation | None:
         """Return the operator's reservation of a node."""
@@ -89,6 +106,8 @@ def steps(seen: Seen, told: Ledger, taken: Set[str]) -> Steps:
     decided, used = Steps(), {*taken}
     for node in sorted(seen.ledger.retries.keys() & told.retries.keys(), key=selection.natural):
         retry = seen.ledger.retries[node]
+        if retry.check != told.retries[node].check:
+            continue  # The one before is over, and the status has it still.
         # A reservation ends for passes that the status has.
         for step in _next(seen, dataclasses.replace(retry, passes=told.retries[node].passes)):
             if isinstance(step, GaveUp | Over):
@@ -111,23 +130,28 @@ def _next(seen: Seen, retry: Retry) -> list[Action | GaveUp | Over]:
         return [EndReservation(name, why)] if there else [Over(retry.node)]
 
     if node is None:
-        worker = seen.worker(retry.node)
+        worker = seen.workers.get(retry.node)
         # A record that an update makes anew has lost its drain.
         return [] if worker and worker.stays else end(f"{retry.node} is gone")
     owner, given_up = drains.owner(node), retry.given_up or check is None
     if owner is Owner.FOREIGN:
         return end("somebody drained the node")
-    if check and retry.passes >= check.passes and not retry.given_up:
-        return end(f"long check {check.name} passed {retry.passes} times")
+    passed = check is not None and retry.passes >= _needed(check, retry) and not retry.given_up
+    if owner is None and retry.is_first and (passed or check is None) and (further := _further(seen, retry)):
+        return [Drain(retry.node, f"{reasons.UNTESTED}{further}")]
+    if passed or (retry.is_first and check is None):
+        return end(f"long check {retry.check} passed {retry.passes} times" if passed else "it is not to be tested")
     if owner is None and (given_up or there is None):
         return [GaveUp(retry.node), Drain(retry.node, retry.why)]
-    if owner is Owner.LONG_CHECK and (given_up or node.reason != retry.why):
+    # A repair may have ended the drain of a check: then the node stays untested, and that check goes on.
+    other = owner is Owner.LONG_CHECK or retry.is_first
+    if owner in _HELD and (given_up or (other and node.reason != retry.why)):
         return end("the node is drained again")
-    if owner is Owner.LONG_CHECK and there is None:
+    if owner in _HELD and there is None:
         until = seen.now + LASTS
         return [Reserve(name, (retry.node,), seen.now, until, names.RETRY_USER, names.RETRY_FLAGS)]
-    if owner is Owner.LONG_CHECK:
-        return [UndrainReserved(retry.node, retry.why, name)]
+    if owner in _HELD:
+        return [UndrainReserved(retry.node, node.reason, name)]
     if there and owner in (Owner.SCALE_IN, Owner.UPDATE):
         # Slurm deletes no record in a reservation. A node that comes back without one is drained first.
         return [EndReservation(name, "the node is to be updated or removed")]
@@ -135,30 +159,49 @@ def _next(seen: Seen, retry: Retry) -> list[Action | GaveUp | Over]:
 
 
 def _check(seen: Seen, retry: Retry) -> LongCheck | None:
-    """Return the check of a retry if it still tries drained nodes again."""
+    """Return the check of a retry if it still tries nodes as this one."""
     check = seen.checks.get(retry.check)
+    if retry.is_first:
+        return check if check and check.name in seen.first_checks.get(retry.node, ()) else None
     return check if check and check.drains and check.passes else None
+
+
+def _needed(check: LongCheck, retry: Retry) -> int:
+    """Return how many passes end a retry."""
+    return 1 if retry.is_first else check.passes
+
+
+def _further(seen: Seen, retry: Retry) -> str:
+    """Return the check that follows in a new node's test; empty after the last one."""
+    checks = seen.first_checks.get(retry.node, [])
+    left = checks[checks.index(retry.check) + 1 :] if retry.check in checks else checks
+    return left[0] if left else ""
 
 
 def _job(seen: Seen, retry: Retry, used: Set[str]) -> Submission | None:
     """Return the next job of a node that is reserved and serves."""
     node, check = seen.nodes.get(retry.node), _check(seen, retry)
-    worker = seen.worker(retry.node)
-    if node is None or check is None or retry.given_up or retry.passes >= check.passes or retry.node in used:
+    worker = seen.workers.get(retry.node)
+    if node is None or check is None or retry.given_up or retry.passes >= _needed(check, retry) or retry.node in used:
         return None
     if not seen.reservation(retry.node) or not _is_free(node) or worker is None or not worker.is_up:
         return None
     said = seen.ledger.latest.get((check.name, retry.node))
     if said and said.verdict in (Verdict.NONE, Verdict.SUSPECT) and seen.now < said.at + selection.RETRY:
         return None
-    others = seen.reserved_by_others()
-    free = (it.name for it in seen.members[check.name] if selection.is_free(it))
-    good = selection.partners(check, (name for name in free if name not in used and name not in others), seen.ledger)
-    beside = tuple(name for name in good if name != retry.node)[: check.nodes - 1]
+    beside = _beside(seen, check, retry.node, used) if check.nodes > 1 else ()
     if len(beside) < check.nodes - 1:
         return None
     ends = selection.deadline(check, seen.now)
     return Submission(check, retry.node, ends, beside, Aim.RETRIES, ours.for_retry(retry.node))
+
+
+def _beside(seen: Seen, check: LongCheck, node: str, used: Set[str]) -> tuple[str, ...]:
+    """Return good nodes for a job of several nodes; they may be too few."""
+    others = seen.reserved_by_others()
+    free = (it.name for it in seen.members[check.name] if selection.is_free(it))
+    good = selection.partners(check, (name for name in free if name not in used and name not in others), seen.ledger)
+    return tuple(name for name in good if name != node)[: check.nodes - 1]
 
 
 def _is_free(node: SlurmNode) -> bool:
@@ -167,25 +210,41 @@ def _is_free(node: SlurmNode) -> bool:
 
 
 def _beginning(seen: Seen) -> list[Retry]:
-    """Return the retries that begin: of nodes that are drained for their check for a while."""
-    begun, others, taken = [], seen.reserved_by_others(), seen.ledger.taken()
+    """Return the retries that begin: of untested nodes, and of those that are drained for their check for a while."""
+    begun = list[Retry]()
+    kept = seen.reserved_by_others() | seen.ledger.taken() | seen.ledger.retries.keys()
     for check in seen.checks.values():
         members = seen.members[check.name]
+        there = [worker.node for worker in members if worker.is_up and worker.node and worker.name not in kept]
+        idle = sorted(filter(slurm_nodes.looks_idle, there), key=lambda node: _turn(check, node, seen))
+        if check.comes_first:  # These nodes take no jobs, so their share is no matter.
+            begun += [Retry(check.name, node.name, node.reason) for node in idle if _is_first_due(check, node, seen)]
         room = selection.share(check, members) // check.nodes
-        room -= sum(retry.check == check.name for retry in seen.ledger.retries.values())
-        if not check.drains or not check.passes or not selection.has_partners(check, members, seen.ledger):
-            continue
-        due = [worker for worker in members if worker.name not in others | taken | seen.ledger.retries.keys()]
-        nodes = [worker.node for worker in due if worker.is_up and worker.node and _is_due(check, worker.node, seen)]
-        longest = sorted(nodes, key=lambda node: (node.reason_set or seen.now, selection.natural(node.name)))
-        begun += [Retry(check.name, node.name, node.reason) for node in longest[: max(0, room)]]
-    return begun
+        room -= sum(retry.check == check.name and not retry.is_first for retry in seen.ledger.retries.values())
+        if check.drains and check.passes and selection.has_partners(check, members, seen.ledger):
+            due = [node for node in idle if _is_due(check, node, seen)]
+            begun += [Retry(check.name, node.name, node.reason) for node in due[: max(0, room)]]
+    return begun[: max(0, MOST - len(seen.ledger.retries))]
+
+
+def _turn(check: LongCheck, node: SlurmNode, seen: Seen) -> tuple[bool, datetime.datetime, tuple[str, int]]:
+    """Return a node's place in the order: those that somebody asks for, then those that are drained for longest."""
+    asked = seen.ledger.request(check.name, node.name) is not None
+    return not asked, node.reason_set or seen.now, selection.natural(node.name)
 
 
 def _is_due(check: LongCheck, node: SlurmNode, seen: Seen) -> bool:
     by_it = drains.owner(node) is Owner.LONG_CHECK and node.reason.startswith(f"{reasons.LONG_CHECK}{check.name}: ")
     waited = node.reason_set is not None and node.reason_set + selection.again(check) <= seen.now
-    return by_it and waited and slurm_nodes.looks_idle(node)
+    return by_it and (waited or seen.ledger.request(check.name, node.name) is not None)
+
+
+def _is_first_due(check: LongCheck, node: SlurmNode, seen: Seen) -> bool:
+    """Return True if a node awaits this check's first pass, and has not failed it just now."""
+    said = seen.ledger.latest.get((check.name, node.name))
+    waited = said is None or said.verdict is Verdict.PASS or said.at + selection.again(check) <= seen.now
+    awaits = drains.owner(node) is Owner.UNTESTED and node.reason == f"{reasons.UNTESTED}{check.name}"
+    return awaits and (waited or seen.ledger.request(check.name, node.name) is not None)
 
 
 def _unknown(seen: Seen) -> Iterable[Retry]:

@@ -165,19 +165,21 @@ def _grouped(check: LongCheck, due: Sequence[str], free: Iterable[str], ledger: 
 
 
 def _is_due(check: LongCheck, node: str, ledger: Ledger, now: datetime.datetime) -> bool:
-    said = ledger.latest.get((check.name, node))
+    said, request = ledger.latest.get((check.name, node)), ledger.request(check.name, node)
+    if said and request:
+        return said.at <= request.at or said.at + RETRY <= now
     if said is None or (said.verdict is Verdict.FAIL and check.drains):
         return True  # A node that failed is idle only after somebody has undrained it.
     waits = {Verdict.NONE: RETRY, Verdict.SUSPECT: SUSPECT_AFTER}
     return said.at + waits.get(said.verdict, datetime.timedelta(seconds=check.every_seconds)) <= now
 
 
-def _turn(check: LongCheck, ledger: Ledger) -> Callable[[str], tuple[bool, float, tuple[str, int]]]:
-    """Return the order of nodes: those that were never tested, then the longest unchecked."""
+def _turn(check: LongCheck, ledger: Ledger) -> Callable[[str], tuple[bool, bool, float, tuple[str, int]]]:
+    """Return the order of nodes: those that somebody asks for, those that were never tested, the longest unchecked."""
 
-    def turn(node: str) -> tuple[bool, float, tuple[str, int]]:
-        said = ledger.latest.get((check.name, node))
-        return said is not None, said.at.timestamp() if said else 0.0, natural(node)
+    def turn(node: str) -> tuple[bool, bool, float, tuple[str, int]]:
+        said, asked = ledger.latest.get((check.name, node)), ledger.request(check.name, node) is not None
+        return not asked, said is not None, said.at.timestamp() if said else 0.0, natural(node)
 
     return turn
 
