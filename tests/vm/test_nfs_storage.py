@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from slurm_node.accounts import accounts
 from slurm_node.pod import paths
 from slurm_node.pod.log import NodeError
 from slurm_node.pod.system import mount_table
