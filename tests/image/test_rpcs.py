@@ -168,13 +168,13 @@ def test_a_stranger_ends_nobodys_client(daemons: Daemons, client: str) -> None:
 
     try:
         daemons.cluster.wait(f"{client} listens", ports, 60)
-        process = daemons.cluster.pod(f"pidof -s {client}").stdout
+        process = daemons.cluster.pod(f"pgrep -ox {client}").stdout
         for port in ports():
             for token in (Token.OWN, Token.NONE):
                 every = [Message(name, token) for name in daemons.types]
                 said = daemons.send(Sender(STRANGER.user, Place.NODE, port), every)
                 assert rpcs.ENDED not in said
-        assert daemons.cluster.pod(f"pidof -s {client}").stdout == process, "it is the one that it was"
+        assert daemons.cluster.pod(f"pgrep -ox {client}").stdout == process, "it is the one that it was"
     finally:
         daemons.cluster.pod(f"pkill -f '[u]ntil {client}'; pkill {client}")
         daemons.cluster.jail("scancel --me", user=ALICE)

@@ -107,7 +107,7 @@ def test_sack_answers_a_user_two_requests_and_root_of_a_jail_none(
 ) -> None:
     node = NODES[place]
     daemon = DAEMONS[node]
-    before, since = cluster.pod(f"pidof -s {daemon}", name=node).stdout, len(cluster.log(node))
+    before, since = cluster.pod(f"pgrep -ox {daemon}", name=node).stdout, len(cluster.log(node))
     said = json.loads(place(cluster, job, f"python3 {FOLDER}/sack_client.py"))
     assert said.pop("uid") == ALICE
     answered = {name: answer for name, answer in said.items() if answer}
@@ -118,4 +118,4 @@ def test_sack_answers_a_user_two_requests_and_root_of_a_jail_none(
     of_root = json.loads(place(cluster, job, f"sudo -n python3 {FOLDER}/sack_client.py"))
     assert of_root.pop("uid") == 0
     assert not any(of_root.values())
-    assert cluster.pod(f"pidof -s {daemon}", name=node).stdout == before, "it is the one that it was"
+    assert cluster.pod(f"pgrep -ox {daemon}", name=node).stdout == before, "it is the one that it was"
