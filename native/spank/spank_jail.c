@@ -88,11 +88,22 @@ static void tell_the_node(void) {
     container_log("slurmstepd: error: " PLUGIN ": refusing to run a step outside the jail: %s\n", context.jail.why);
 }
 
+/* Returns a symbol of the guard. slurmstepd links the guard, so every library sees its names. */
+static void *of_guard(const char *name) {
+    return dlsym(RTLD_DEFAULT, name);
+}
+
 /* Returns 0 even on failure: a failed extern step would end the job without a message. It runs no user code. Steps that
  * find no namespaces tell their user. */
 static int keep_namespaces(void) {
+    /* The thread that it makes makes the namespaces. */
+    bool *reduces = of_guard(STEPD_GUARD_REDUCES), before = reduces && *reduces;
+    if (reduces)
+        *reduces = false;
     if (job_keep(&context.jail, &context.job))
         tell_the_node();
+    if (reduces)
+        *reduces = before;
     return ESPANK_SUCCESS;
 }
 
@@ -117,11 +128,6 @@ static int refuse_broadcast(void) {
         return ESPANK_SUCCESS;
     slurm_error("--bcast does not reach the jail: send the program first, with sbcast PROGRAM DEST, then srun DEST");
     return ESPANK_ERROR;
-}
-
-/* Returns a symbol of the guard. slurmstepd links the guard, so every library sees its names. */
-static void *of_guard(const char *name) {
-    return dlsym(RTLD_DEFAULT, name);
 }
 
 static bool forks_a_task(void) {

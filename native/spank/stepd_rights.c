@@ -1,4 +1,5 @@
 #include "stepd_rights.h"
+#include "kept_rights.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,31 +18,12 @@
 #define ROUND_NANOSECONDS 50000000L /* A thread that waits takes a signal within microseconds. */
 #define NANOSECONDS 1000000000L
 
-/* Signal the tasks; become their user and be root again; remove the script in a folder that is the user's. No job has
- * the last one. So no job's process can look into slurmstepd: for that it would need all of these. */
-static const unsigned kept =
-    1U << CAP_KILL | 1U << CAP_SETUID | 1U << CAP_SETGID | 1U << CAP_DAC_OVERRIDE | 1U << CAP_SETPCAP;
-
 static sem_t answered; /* once for each signal that was taken */
-
-static int reduce(void) {
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
-    struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
-    if (syscall(SYS_capget, &header, sets))
-        return -1;
-    for (int i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
-        unsigned mine = i == 0 ? kept : 0;
-        sets[i].permitted &= mine;
-        sets[i].effective &= mine;
-        sets[i].inheritable &= mine;
-    }
-    return (int)syscall(SYS_capset, &header, sets);
-}
 
 static void on_signal(int signal) {
     int before = errno;
     (void)signal;
-    (void)reduce(); /* is_reduced asks the kernel whether it worked. */
+    (void)kept_rights_reduce(); /* is_reduced asks the kernel whether it worked. */
     sem_post(&answered);
     errno = before;
 }
@@ -52,7 +34,7 @@ static int is_reduced(int thread) {
     struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
     if (syscall(SYS_capget, &header, sets))
         return errno == ESRCH;
-    return !(sets[0].permitted & ~kept) && !sets[1].permitted;
+    return !(sets[0].permitted & ~KEPT_RIGHTS) && !sets[1].permitted;
 }
 
 /* Signals each thread that has more; returns how many there were, or -1. A thread born meanwhile has its maker's
@@ -74,7 +56,7 @@ static int ask_threads(void) {
 }
 
 int stepd_rights_reduce_here(struct jail *jail) {
-    return reduce() ? jail_fail_errno(jail, "give up capabilities") : 0;
+    return kept_rights_reduce() ? jail_fail_errno(jail, "give up capabilities") : 0;
 }
 
 static struct timespec after(struct timespec moment, long nanoseconds) {

@@ -239,4 +239,5 @@ __attribute__((constructor)) static void stand_guard(int argc, char *argv[]) {
         answer_slurmd(guard.code);
         _exit(EXIT_FAILURE);
     }
+    stepd_guard_reduces = argc == 1;
 }

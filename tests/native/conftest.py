@@ -46,7 +46,7 @@ class Guard:
         Args:
             files: of the configuration.
             arguments: of the program.
-            acts: ``shows`` and ``makes``, as tests/native/guard_probe.c has them.
+            acts: ``shows``, ``makes`` and ``threads``, as tests/native/guard_probe.c has them.
         """
         log, conf = self.folder / "log", self.folder / "conf"
         conf.mkdir(exist_ok=True)

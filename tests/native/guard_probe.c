@@ -1,8 +1,10 @@
 /* Stands for slurmstepd: says that it runs, with its arguments, and gives back what it is told. Files that PROBE_SHOWS
- * names, separated by colons, it reads, and says how much it got; folders of PROBE_MAKES it makes. `open`, `write` and
- * `mkdir` with a path and a user's number do that, and nothing else; `write` makes a file or empties it. */
+ * names, separated by colons, it reads, and says how much it got; folders of PROBE_MAKES it makes. With PROBE_THREADS
+ * it says which capabilities its first thread has, and then another one. `open`, `write` and `mkdir` with a path and a
+ * user's number do that, and nothing else; `write` makes a file or empties it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +28,24 @@ static void make(char *paths) {
     char *rest = NULL;
     for (const char *path = strtok_r(paths, ":", &rest); path; path = strtok_r(NULL, ":", &rest))
         puts(mkdir(path, 0700) ? strerror(errno) : "done");
+}
+
+static void *rights(void *unused) {
+    char line[256];
+    FILE *file = fopen("/proc/thread-self/status", "re");
+    while (file && fgets(line, sizeof(line), file))
+        if (!strncmp(line, "CapPrm:", 7) || !strncmp(line, "CapEff:", 7))
+            fputs(line, stdout);
+    if (file)
+        fclose(file);
+    return unused;
+}
+
+static void show_threads(void) {
+    pthread_t thread;
+    rights(NULL);
+    if (pthread_create(&thread, NULL, rights, NULL) || pthread_join(thread, NULL))
+        puts("no thread");
 }
 
 static int outcome(int failed) {
@@ -57,6 +77,8 @@ int main(int argc, char *argv[]) {
         show(shown);
     if (made)
         make(made);
+    if (getenv("PROBE_THREADS"))
+        show_threads();
     while ((byte = getchar()) != EOF)
         putchar(byte);
     return 0;

@@ -108,3 +108,11 @@ def test_slurmstepd_writes_no_configuration_and_what_is_the_nodes(guard: Guard, 
         folder.mkdir(parents=True)
     output, _ = guard.run(guard.good, makes=f"{configuration}/new:{jobs}/new")
     assert output.decode().splitlines()[1:-1] == ["Read-only file system", "done"]
+
+
+def test_threads_are_born_with_what_ending_a_job_takes_alone(guard: Guard) -> None:
+    output, _ = guard.run(guard.good, threads="1")
+    first, others = output.decode().splitlines()[1:3], output.decode().splitlines()[3:5]
+    kept = {line.split()[1] for line in others}
+    assert kept == {f"{1 << 1 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8:016x}"}, "native/stepd/kept_rights.h"
+    assert all(int(line.split()[1], 16) & 1 << 21 for line in first), "the first thread makes namespaces: SYS_ADMIN"
