@@ -4,9 +4,9 @@
 
 #include "jail.h"
 
-/* Takes from all threads of this process the capabilities that ending a job does not need. Most were
- * born without (stepd_threads.c). Each other thread drops its own in a signal's handler. Returns 0, or -1 with the
- * reason in jail->why: then some threads may have lost theirs. */
+/* Takes from all threads of this process the capabilities that ending a job does not need. Most threads were born
+ * without them (stepd_threads.c). Each other one drops its own in a signal's handler. Returns 0, or -1 with the reason
+ * in jail->why: then some threads may have lost theirs. */
 int stepd_rights_reduce(struct jail *jail);
 
 /* The same for this thread alone: in a child that has no other. */

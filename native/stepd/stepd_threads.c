@@ -27,15 +27,15 @@ static void *begin(void *given) {
 }
 
 /* Comes before the C library's for slurmstepd and the libraries that it loads. */
-int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, routine *first, void *argument) {
+int pthread_create(pthread_t *newthread, const pthread_attr_t *attr, routine *start_routine, void *arg) {
     create *real = (create *)dlsym(RTLD_NEXT, "pthread_create");
     struct birth *birth = real && stepd_guard_reduces ? malloc(sizeof(*birth)) : NULL;
     if (!real || (stepd_guard_reduces && !birth))
         return EAGAIN;
     if (!birth)
-        return real(thread, attributes, first, argument);
-    *birth = (struct birth){.begin = first, .argument = argument};
-    int error = real(thread, attributes, begin, birth);
+        return real(newthread, attr, start_routine, arg);
+    *birth = (struct birth){.begin = start_routine, .argument = arg};
+    int error = real(newthread, attr, begin, birth);
     if (error)
         free(birth);
     return error;
