@@ -32,11 +32,15 @@ def declare(slurm, checks: list[dict[str, object]] | None) -> None:
 
 
 def verdicts(slurm) -> dict[str, int]:
-    rows = slurm.get("slurmcluster", "dev")["status"].get("longChecks") or [{}]
-    return rows[0].get("verdicts", {})
+    return verdicts_of(slurm, CHECK["name"])
 
 
-@pytest.fixture
+def verdicts_of(slurm, name: str) -> dict[str, int]:
+    rows = slurm.get("slurmcluster", "dev")["status"].get("longChecks", [])
+    return {row["name"]: row for row in rows}[name].get("verdicts", {})
+
+
+@pytest.fixture(scope="module")
 def check(slurm) -> Iterator[None]:
     declare(slurm, [CHECK])
     try:
@@ -74,6 +78,7 @@ def test_a_node_is_tested_on_request_drained_if_it_fails_and_returns_when_it_pas
 
 def test_nodes_that_come_back_are_tested_before_they_take_jobs(slurm, check):
     declare(slurm, [{**CHECK, "beforeJobs": True}])
+    failed = verdicts(slurm)["FAIL"]
     machine = slurm.get("pod", "cpu-1")["spec"]["nodeName"]
     slurm.kubectl("cordon", machine).ok()
     try:
@@ -83,19 +88,17 @@ def test_nodes_that_come_back_are_tested_before_they_take_jobs(slurm, check):
         slurm.kubectl("uncordon", machine).ok()
 
     def only_the_bad_one_is_drained() -> bool:
-        return slurm.nodes() == {"cpu-0": "idle", "cpu-1": "drained"} and verdicts(slurm).get("FAIL") == 1
+        return slurm.nodes() == {"cpu-0": "idle", "cpu-1": "drained"} and verdicts(slurm)["FAIL"] == failed + 1
 
     slurm.wait("the good one takes jobs, the bad one does not", only_the_bad_one_is_drained, 180)
     assert slurm.sh("srun -n1 hostname").ok() == "cpu-0"
     assert "health long site" in slurm.sh("scontrol -o show node cpu-1").ok()
+    slurm.on_pod("cpu-1", f"rm /run/jail{BAD}").ok()
+    slurm.on_pod("slurm-controller-0", "scontrol update nodename=cpu-1 state=undrain").ok()
+    slurm.wait("all take jobs", slurm.all_idle, 120)
 
 
 def test_mpi_ping_pong_measures_between_two_nodes_with_the_jails_own_mpi(slurm, check):
     ping_pong = LongCheck(name="site", partition="main", builtin="mpi-ping-pong", nodes=2, least=1)
     declare(slurm, [CHECK, {**CHECK, "name": "mpi", "nodes": 2, "script": script(ping_pong)}])
-
-    def verdict() -> dict[str, int]:
-        rows = slurm.get("slurmcluster", "dev")["status"]["longChecks"]
-        return {row["name"]: row for row in rows}["mpi"].get("verdicts", {})
-
-    assert slurm.wait("its verdict", verdict, 120) == {"PASS": 1}
+    assert slurm.wait("its verdict", lambda: verdicts_of(slurm, "mpi"), 120) == {"PASS": 1}

@@ -148,6 +148,7 @@ def test_a_job_of_several_nodes_asks_for_all_of_them() -> None:
     asked = job(selection.Submission(PAIRS, "cpu-3", NOW, ("cpu-1",)))
     assert (asked["required_nodes"], asked["minimum_nodes"], asked["maximum_nodes"]) == (["cpu-3", "cpu-1"], 2, 2)
     assert "reservation" not in asked
+    assert "HOME=/tmp" in asked["environment"], "Open MPI needs one, and nobody has none"
 
 
 @hypothesis.given(seed=st.integers(0, 2**32))

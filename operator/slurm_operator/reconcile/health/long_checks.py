@@ -199,7 +199,8 @@ def job(submission: Submission) -> dict[str, Any]:
         "nice": _LEAST_PRIORITY,
         "hold": True,
         "requeue": False,
-        "environment": ["PATH=/usr/local/bin:/usr/bin:/bin:/opt/slurm/bin", "LC_ALL=C"],
+        # The user has no home, and Open MPI does not start without one.
+        "environment": ["PATH=/usr/local/bin:/usr/bin:/bin:/opt/slurm/bin", "LC_ALL=C", "HOME=/tmp"],
         "current_working_directory": "/",
         "standard_output": "/dev/null",
         "standard_error": "/dev/null",
