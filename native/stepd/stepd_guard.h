@@ -14,8 +14,8 @@ typedef int stepd_execve(const char *path, char *const arguments[], char *const 
 #define STEPD_GUARD_EPILOG "stepd_guard_epilog"
 /* The timer that ends slurmstepd unless it gets its step in time; the plugin deletes it. */
 #define STEPD_GUARD_TIMER "stepd_guard_timer"
-/* Whether threads that slurmstepd and its libraries make have only the capabilities that ending a job takes, from their
- * first instruction on. slurmstepd's first thread alone starts tasks. */
+/* Whether new threads of slurmstepd and its libraries keep only the capabilities that ending a job takes. slurmstepd's
+ * first thread alone starts tasks. */
 #define STEPD_GUARD_REDUCES "stepd_guard_reduces"
 
 extern stepd_execve *stepd_guard_execve;
