@@ -183,7 +183,7 @@ def test_wait_for_takes_no_answer_about_an_older_generation(stack: Stack, things
     stack.cluster.until(lambda: stack.cluster.get(path)["spec"]["revision"] == 2)
     assert running.stdout is not None
     seen = ""
-    while "Waiting for " not in seen:
+    while not any(words in seen for words in ("Waiting for ", "Generation 1 is less than expected 2")):
         line = running.stdout.readline()
         assert line, f"up ended on the old condition:\n{seen}"
         seen += line
