@@ -210,7 +210,7 @@ class Pods:
             if ended or time.monotonic() >= deadline:
                 logs = {name: self.log(name)[-2000:] for name in self._pods}
                 raise AssertionError(f"{what}: not within {seconds} s, ended {ended}: {self._asked()} {logs}")
-            time.sleep(0.2)
+            time.sleep(0.2)  # Pods and Slurm tell nobody that they have changed.
 
     def _asked(self) -> str:
         with suppress(Exception):

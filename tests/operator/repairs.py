@@ -35,10 +35,10 @@ def repaired(name: str, cpus: int = 0, since: datetime.datetime = NOW) -> SlurmN
 
 
 def state(
-    size: int = 4, restarts: tuple[Restart, ...] = (), approved: tuple[str, ...] = (), **policy: object
+    size: int = 4, restarts: tuple[Restart, ...] = (), approved: tuple[str, ...] = (), **policy: Any
 ) -> NodeSetState:
     pods = {f"cpu-{n}": Pod(f"cpu-{n}", "worker", True, True, created=LONG_AGO, uid="7") for n in range(size)}
-    wanted = ReactionPolicy(**{"restart": True, **policy})  # type: ignore[arg-type]
+    wanted = ReactionPolicy(**{"restart": True, **policy})
     more = {"restarts": restarts, "approved": frozenset(approved)}
     return changed(node_set(size, size, pods.values(), NOW), reactions=wanted, **more)
 

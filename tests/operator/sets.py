@@ -47,8 +47,8 @@ def job(number: int, state: str, *nodes: str) -> SlurmJob:
     return SlurmJob(number, frozenset({state}), frozenset({"main"}), frozenset(nodes))
 
 
-def pod(name: str, **changes: object) -> Pod:
-    return dataclasses.replace(Pod(name, "worker", ready=True, running=True, created=NOW), **changes)  # type: ignore[arg-type]
+def pod(name: str, **changes: Any) -> Pod:
+    return dataclasses.replace(Pod(name, "worker", ready=True, running=True, created=NOW), **changes)
 
 
 def state(wanted: int, current: int, pods: list[Pod] | None = None) -> NodeSetState:

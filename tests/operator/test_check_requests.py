@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Mapping
+from typing import Any
 
 import hypothesis
 import jsonschema
@@ -84,9 +85,9 @@ def test_a_request_that_cannot_be_met_is_told_and_not_taken(asked: dict[str, str
     assert told in finding.message
 
 
-def waiting(*nodes: str, **more: object) -> Ledger:
+def waiting(*nodes: str, **more: Any) -> Ledger:
     request = Request("bandwidth", "x", NOW - datetime.timedelta(minutes=5), frozenset(nodes))
-    return dataclasses.replace(Ledger(latest=TESTED), requests={"bandwidth": request}, **more)  # type: ignore[arg-type]
+    return dataclasses.replace(Ledger(latest=TESTED), requests={"bandwidth": request}, **more)
 
 
 def test_requested_nodes_come_first_within_the_share_and_when_they_are_idle() -> None:
