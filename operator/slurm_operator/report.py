@@ -129,7 +129,7 @@ class Reporter:
         )
 
     async def write_pod_conditions(self, told: Told) -> None:
-        """Write Slurm's state and the checks' verdict on a pod, unless another has its name by now (409, or 404).
+        """Write Slurm's state and the checks' verdict on a pod, unless another has its name by now (404, 409 or 422).
 
         An apply owns its own conditions alone: those of kubelet and others stay. It has both, since one that an apply
         leaves out is taken away.

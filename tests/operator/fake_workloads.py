@@ -31,6 +31,7 @@ class FakeWorkloads:
         self._changed = threading.Event()
         self.failure: BaseException | None = None
         self._told: dict[str, dict[str, Any]] = {}
+        self._broken: dict[str, str] = {}  # As the world had it when a step began: a test may change it within one.
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._watches = [threading.Thread(target=self._watch, args=(kind,), daemon=True) for kind in KINDS]
 
@@ -60,13 +61,12 @@ class FakeWorkloads:
                     self._changed.set()
 
     def _run(self) -> None:
-        broken: dict[str, str] = {}
         while not self._end.wait(0.1):
             # What a test breaks is no object that could be watched.
-            if not self._changed.is_set() and broken == self.world.broken:
+            if not self._changed.is_set() and self._broken == self.world.broken:
                 continue
             self._changed.clear()
-            broken = dict(self.world.broken)
+            self._broken = dict(self.world.broken)
             try:
                 self._step()
             except (httpx.HTTPError, RuntimeError):
@@ -102,7 +102,7 @@ class FakeWorkloads:
             if pod not in pods or self._told.get(pod) != self._pod_status(pod):
                 world.patch("pods", pod, {"status": self._pod_status(pod)}, "status")
                 self._told[pod] = self._pod_status(pod)
-                if worker and pod not in world.broken:
+                if worker and pod not in self._broken:
                     world.slurm.register(pod, features=(name,), new=True)
         for pod in pods:
             if re.fullmatch(rf"{name}-\d+", pod) and pod not in wanted:
@@ -110,7 +110,7 @@ class FakeWorkloads:
                 self._told.pop(pod, None)
                 if worker:
                     world.slurm.lose(pod)
-        ready = sum(pod not in world.broken for pod in wanted[:size])
+        ready = sum(pod not in self._broken for pod in wanted[:size])
         status = {"observedGeneration": workload["metadata"]["generation"], "replicas": size, "readyReplicas": ready}
         status |= {"updatedReplicas": size} | ({"updateRevision": revision} if plural == "statefulsets" else {})
         if workload.get("status") != workload.get("status", {}) | status:
@@ -135,8 +135,8 @@ class FakeWorkloads:
         return False
 
     def _pod_status(self, name: str) -> dict[str, Any]:
-        broken = name in self.world.broken
-        words = self.world.broken.get(name)
+        broken = name in self._broken
+        words = self._broken.get(name)
         waiting = {"reason": "ImagePullBackOff", "message": words} if words else {"reason": "ContainerCreating"}
         state: dict[str, Any] = {"waiting": waiting} if broken else {"running": {}}
         return {

@@ -171,8 +171,8 @@ def test_jobs_that_come_and_go_on_many_nodes_cost_a_few_writes_in_each_pass() ->
 class Pods(KubernetesApi):
     """An API server with many pods."""
 
-    def __init__(self, status: int = 200) -> None:
-        self.status = status
+    def __init__(self, status: int = 200, words: str = "no") -> None:
+        self.status, self.words = status, words
         self.calls = 0
         self.conditions: dict[str, dict[str, Any]] = {}
 
@@ -183,7 +183,7 @@ class Pods(KubernetesApi):
         name = body["metadata"]["name"]
         assert (plural, subresource, body["metadata"]["uid"]) == ("pods", "status", f"uid of {name}")
         if self.status != 200:
-            raise KubernetesError(self.status, "no")
+            raise KubernetesError(self.status, self.words)
         rows = body["status"]["conditions"]
         assert [row["type"] for row in rows] == ["pulumi-slurm.dev/SlurmNode", "pulumi-slurm.dev/Healthy"]
         words = ("status", "reason", "message", "lastTransitionTime")
@@ -241,11 +241,20 @@ def test_an_api_server_that_hangs_holds_up_no_pass(monkeypatch: pytest.MonkeyPat
     assert conditions.problems == []
 
 
-@pytest.mark.parametrize("status", [404, 409])
-def test_a_pod_that_went_meanwhile_is_no_fault(status: int) -> None:
-    conditions = PodConditions(Reporter(Pods(status), LeaseFor(9999)))
-    one_pass(Pods(status), conditions, [pod()], {"cpu-0": node()})
-    assert conditions.problems == []
+@pytest.mark.parametrize(
+    ("status", "words", "problems"),
+    [
+        (404, "not found", 0),
+        (409, "conflict", 0),
+        (422, 'Pod "cpu-0" is invalid: metadata.uid: Invalid value: "a": field is immutable', 0),
+        (422, 'Pod "cpu-0" is invalid: status.conditions: Invalid value', 1),
+    ],
+)
+def test_a_pod_that_went_meanwhile_is_no_fault(status: int, words: str, problems: int) -> None:
+    api = Pods(status, words)
+    conditions = PodConditions(Reporter(api, LeaseFor(9999)))
+    one_pass(api, conditions, [pod()], {"cpu-0": node()})
+    assert len(conditions.problems) == problems
 
 
 def said(world: World, name: str) -> dict[str, tuple[str, str, str]]:

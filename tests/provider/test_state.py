@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import signal
@@ -93,22 +94,27 @@ def held(finalizers: str = "[]") -> str:
 
 
 def kill(running: subprocess.Popen[str], stack: Stack) -> None:
-    """Ends pulumi as the kernel would; the provider has to notice by itself."""
+    """Ends pulumi as the kernel would; the stand-in has to notice by itself."""
     os.kill(running.pid, signal.SIGKILL)
     running.communicate(timeout=60)
-    stack.cluster.until(lambda: not standins(stack))
+    for process in plugins(stack, b"pulumi-resource-kubernetes"):
+        # The official plugin asks for its engine every five minutes. A machine or container that dies ends both.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    stack.cluster.until(lambda: not plugins(stack, b"devcluster.standin", b"pulumi-resource-kubernetes"))
     stack.pulumi("cancel", "--yes")
 
 
-def standins(stack: Stack) -> list[str]:
+def plugins(stack: Stack, *names: bytes) -> list[int]:
+    """Processes of this stack that have one of these names in their command line."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             environment, command = (process / "environ").read_bytes(), (process / "cmdline").read_bytes()
         except OSError:
             continue
-        if f"HOME={stack.folder}".encode() in environment and b"devcluster.standin" in command:
-            found.append(process.name)
+        if f"HOME={stack.folder}".encode() in environment and any(name in command for name in names):
+            found.append(int(process.name))
     return found
 
 

@@ -70,5 +70,11 @@ class PodConditions:
         self._last = told[-1].pod
         metrics.POD_CONDITIONS.inc(sum(answer is None for answer in answers))
         for failed in answers:
-            if failed and not (isinstance(failed, KubernetesError) and failed.status in _MOOT):
+            if failed and not (isinstance(failed, KubernetesError) and _is_moot(failed)):
                 raise failed
+
+
+def _is_moot(error: KubernetesError) -> bool:
+    """Return whether the pod is gone: for a status, another uid is an invalid field to the API server, no conflict."""
+    another = error.status == httpx.codes.UNPROCESSABLE_ENTITY and "metadata.uid" in str(error)
+    return another or error.status in _MOOT
