@@ -34,6 +34,14 @@ COMMANDS_WITH_CONFIG_FILE = frozenset(
 )
 
 
+def _is_engine(pid: int) -> bool:
+    """Return whether a process is Pulumi's: on a busy machine, another one soon has a dead process's number."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip() == "pulumi"
+    except OSError:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class Stack:
     """Paths and programs of an instance's stack.
@@ -198,7 +206,7 @@ class Stack:
             except (OSError, ValueError):
                 continue  # gone or half written: the engine itself will say so
             pid = int(lock.get("pid", 0))
-            if lock.get("hostname") == socket.gethostname() and not Path(f"/proc/{pid}").exists():
+            if lock.get("hostname") == socket.gethostname() and not _is_engine(pid):
                 say(f"  an earlier Pulumi (pid {pid}) was killed and left a lock: cancelling it")
                 self.run("cancel", "--yes", self.name, capture=True)
             else:

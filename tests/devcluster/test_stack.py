@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -68,11 +70,36 @@ def lock(stack: Stack, pid: int, host: str) -> None:
     (folder / "id.json").write_text(json.dumps({"pid": pid, "hostname": host}))
 
 
-@pytest.mark.parametrize(("pid", "host"), [(os.getpid(), socket.gethostname()), (2**22 - 3, "another-host")])
-def test_a_lock_that_may_be_alive_is_left_alone(stack, pid, host):
-    lock(stack, pid, host)
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[int]:
+    """A process by the engine's name."""
+    (tmp_path / "waits").mkdir()
+    program = tmp_path / "waits" / "pulumi"
+    program.write_text("#!/bin/sh\nread -r line\n")
+    program.chmod(0o755)
+    with subprocess.Popen([program], stdin=subprocess.PIPE) as process:
+        yield process.pid
+        process.kill()
+
+
+def test_a_lock_that_may_be_alive_is_left_alone(stack, running):
+    lock(stack, running, socket.gethostname())
     with pytest.raises(StepFailed, match="already runs on this stack"):
         stack.clear_dead_lock()
+
+
+def test_a_lock_of_another_host_is_left_alone(stack):
+    lock(stack, 2**22 - 3, "another-host")
+    with pytest.raises(StepFailed, match="already runs on this stack"):
+        stack.clear_dead_lock()
+
+
+@pytest.mark.parametrize("pid", [2**22 - 3, os.getpid()], ids=["nobody's number", "another program's by now"])
+def test_a_dead_engines_lock_is_cancelled(engine, pid):
+    (engine.binaries / "pulumi").write_text("#!/bin/sh\necho $* > asked\n")
+    lock(engine, pid, socket.gethostname())
+    engine.clear_dead_lock()
+    assert (stacks.CHECKOUT / "asked").read_text() == "cancel --yes dev\n"
 
 
 @pytest.mark.parametrize(
