@@ -109,10 +109,22 @@ def without_plugin(cluster: Cluster) -> Iterator[None]:
 
 
 def _renew(kubectl: list[str], *nodes: str) -> None:
-    run([*kubectl, "delete", "pod", *nodes], deadline_seconds=180)
+    before = {node: _uid(kubectl, node) for node in nodes}
+    # kubectl's own wait for the end was once not over when the next pod of that name was there.
+    run([*kubectl, "delete", "pod", "--wait=false", *nodes], deadline_seconds=60)
+    ends = time.monotonic() + 180
+    while any(_uid(kubectl, node) in ("", before[node]) for node in nodes):
+        if time.monotonic() > ends:
+            raise RuntimeError(f"no new pods of {', '.join(nodes)} within 180 s")
+        time.sleep(1)
     for node in nodes:
-        for state in ("create", "condition=Ready"):
-            run([*kubectl, "wait", f"--for={state}", f"pod/{node}", "--timeout=120s"], deadline_seconds=150)
+        run([*kubectl, "wait", "--for=condition=Ready", f"pod/{node}", "--timeout=120s"], deadline_seconds=150)
+
+
+def _uid(kubectl: list[str], pod: str) -> str:
+    """A pod's uid; empty if there is none."""
+    command = [*kubectl, "get", "pod", pod, "--ignore-not-found", "-o", "jsonpath={.metadata.uid}"]
+    return run(command, deadline_seconds=30)
 
 
 def in_slurm(cluster: Cluster) -> list[str]:
