@@ -13,7 +13,7 @@ void jail_preload_nss(void) {
     if (!getaddrinfo("localhost", NULL, &one_answer, &found))
         freeaddrinfo(found);
     /* glibc loads it by name when a thread ends or is cancelled. */
-    (void)dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_GLOBAL);
+    (void)dlopen("libgcc_s.so.1", RTLD_LAZY | RTLD_LOCAL);
 }
 
 void jail_look_users_up_in_files(void) {

@@ -129,7 +129,9 @@ class Reporter:
         )
 
     async def write_pod_conditions(self, told: Told) -> None:
-        """Write Slurm's state and the checks' verdict on a pod, unless another has its name by now (404, 409 or 422).
+        """Write Slurm's state and the checks' verdict on a pod.
+
+        KubernetesError 404, 409 or 422 says that another has its name by now.
 
         An apply owns its own conditions alone: those of kubelet and others stay. It has both, since one that an apply
         leaves out is taken away.
