@@ -13,7 +13,9 @@ from bench import (
     choosing,
     door,
     entering,
+    health,
     logins,
+    long_checks,
     many_nodes,
     most_nodes_memory,
     populate,
@@ -30,6 +32,7 @@ from devcluster.machine.progress import Step
 
 MEASUREMENTS: dict[str, Callable[[Any], list[Measurement]]] = {
     "warm-up": program.warm_up,
+    "health": health.measure,
     "steps": steps.measure,
     "arrays": arrays.measure,
     "door": door.measure,
@@ -43,6 +46,7 @@ MEASUREMENTS: dict[str, Callable[[Any], list[Measurement]]] = {
     "many-nodes": many_nodes.measure,
     "most-nodes": many_nodes.most,
     "most-nodes-memory": most_nodes_memory.measure,
+    "long-checks": long_checks.measure,
     "queues": queues.measure,
     "deepest-queue": queues.deepest,
     "weights": choosing.weights,
@@ -57,6 +61,7 @@ WITHOUT_CLUSTER = frozenset(
     {
         "steps-v2",
         "entering",
+        "long-checks",
         "many-nodes",
         "most-nodes",
         "most-nodes-memory",

@@ -12,7 +12,17 @@ FAILED: Final = f"{PREFIX}failed "
 """Start of the note of a check that fails."""
 QUIET: Final = f"{PREFIX}quiet "
 """Start of the note of jobs that have used no CPU for long, or whose heartbeat is old."""
-BEGINNINGS: Final = (FAILED, QUIET, WARNING)
+CHECKS: Final = f"{PREFIX}checks "
+"""Start of the note of checks that did not pass, such as `UNKNOWN clock, WARNING gpu power`.
+
+After slow runs it ends with `took N s`, where N is one of SLOW.
+"""
+BEGINNINGS: Final = (FAILED, QUIET, CHECKS, WARNING)
+MOST_CHECKS: Final = 20
+"""Checks that a node notes so, the first ones in the order of reports."""
+FAST_SECONDS: Final = 2
+SLOW: Final = (5, 10)
+"""Seconds to which a run's time is rounded up, if it took more than FAST_SECONDS: each change is news to slurmctld."""
 MOST_QUIET: Final = 20
 """Jobs that a node notes, those that are quiet for longest."""
 HANGS: Final = f"{PREFIX}hangs "

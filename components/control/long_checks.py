@@ -74,14 +74,17 @@ part=1$(echo "$part" | cut -c 1-2)
 judge $((whole * 100 + part - 100))
 """
 _DISK: Final = """
-# The 48th field of fio's terse output is the bandwidth of writes, in KiB/s. Where no folder can be made, nothing was
-# measured: UNKNOWN.
+# The 48th field of fio's terse output is the bandwidth of writes, in KiB/s. Where no file can be made, nothing was
+# measured: UNKNOWN. fio writes to a file without a name: whatever ends this job, nothing of it stays on the disk. The
+# file has its size before, since fio unlinks a shorter one to make it longer.
 need fio
-folder=$(mktemp -d DIRECTORY/check.XXXXXX) || exit 3
-said=$(fio --name=check --directory="$folder" --rw=write --bs=1M --size=256M --fsync_on_close=1 --loops=4 --minimal)
-ended=$?
-rm -rf "$folder"
-case $ended in
+file=$(mktemp DIRECTORY/check.XXXXXX) || exit 3
+exec 9<>"$file"
+rm "$file" || exit 3
+truncate -s 256M /proc/self/fd/9 || exit 3
+write='--rw=write --bs=1M --size=256M --fsync_on_close=1 --loops=4'
+said=$(fio --name=check --filename=/proc/self/fd/9 $write --minimal)
+case $? in
 0) ;;
 126 | 127) exit 127 ;;
 *) exit 1 ;;
@@ -205,6 +208,11 @@ def _needs(check: LongCheck) -> str:
     return _NEEDS.get(check.builtin, "coreutils") if check.builtin is not None else str(check.script)
 
 
+def _least(check: LongCheck) -> str:
+    """Return what a check is to measure, with its unit; empty for one that measures nothing."""
+    return f"{check.least} {check.builtin.unit}" if check.builtin is not None and check.builtin.measures else ""
+
+
 def declared_checks(config: Config) -> list[dict[str, Any]]:
     """Return the long checks as the SlurmCluster has them."""
     members = {partition.name: partition.node_sets for partition in config.effective_partitions}
@@ -221,6 +229,7 @@ def declared_checks(config: Config) -> list[dict[str, Any]]:
             "drains": check.reaction is Reaction.DRAIN,
             "beforeJobs": check.before_jobs,
             "needs": _needs(check),
+            "least": _least(check),
             "script": script(check),
         }
         for check in config.health.long_checks

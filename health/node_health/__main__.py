@@ -2,7 +2,8 @@
 
 import fcntl
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from node_health import catalogue, history, node, report
 from node_health.check import Context, Machine
@@ -10,6 +11,8 @@ from node_health.report import Report
 from node_health.verdict import Verdict
 
 EXIT = {Verdict.PASS: 0, Verdict.WARNING: 0, Verdict.FAIL: 1, Verdict.UNKNOWN: 3}
+
+AT_START = "made when the node starts"
 
 EXAMPLES = """
 Exit status: 0 fit, also with a WARNING; 1 a check failed; 3 a check could not be made, which is never taken for fit.
@@ -42,8 +45,15 @@ def record(context: Context | None) -> int:
         if context:
             refreshed = {check.name for check in catalogue.of_node(declared, Context.PERIODIC)}
             found = found.after(_before(), refreshed)
+            if context is not Context.START:
+                found = replace(found, skipped={**_made_once(declared, refreshed), **found.skipped})
         report.write(found, declared.unknown_drains)
     return 0
+
+
+def _made_once(declared: node.Declared, refreshed: Collection[str]) -> Mapping[str, str]:
+    """Returns the checks that only a node's start makes: no later run could lift a drain that names one."""
+    return {check.name: AT_START for check in catalogue.of_node(declared) if check.name not in refreshed}
 
 
 def _before() -> Report:

@@ -24,19 +24,15 @@ class Applies(StrEnum):
 
 
 class Context(StrEnum):
-    """The moment at which a check runs."""
+    """The moment at which a check runs. A prolog runs none: it would delay each job by a start of Python."""
 
     START = "start"
     PERIODIC = "periodic"
-    PROLOG = "prolog"
     EPILOG = "epilog"
-    ACTIVE = "active"
 
 
-ALWAYS = frozenset({Context.START, Context.PERIODIC, Context.EPILOG, Context.ACTIVE})
-"""A prolog delays a job, so only checks that cost no more than a few files run there."""
-EVERYWHERE = ALWAYS | {Context.PROLOG}
-WITHOUT_JOBS = frozenset({Context.START, Context.PERIODIC, Context.ACTIVE})
+ALWAYS = frozenset(Context)
+WITHOUT_JOBS = frozenset({Context.START, Context.PERIODIC})
 """Not right after a job: its processes and files may still be on their way out."""
 
 

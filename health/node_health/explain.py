@@ -76,6 +76,8 @@ def lines(known: Known, now: float) -> Iterator[str]:
     slowest = sorted(results, key=lambda result: -result.seconds)[:3]
     times = ", ".join(f"{result.check} {result.seconds:.3f} s" for result in slowest)
     yield f"{len(passed)} checks pass, {len(known.found.skipped)} are skipped; the slowest: {times or 'none'}"
+    for check, why in known.found.skipped.items():
+        yield f"SKIPPED {check}: {why}"
     if known.history.changes:
         yield "changes, the latest first:"
     for change in known.history.changes[: -_SHOWN - 1 : -1]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from contract.node_notes import FAILED, MOST_QUIET, QUIET
+from contract.node_notes import CHECKS, FAILED, FAST_SECONDS, MOST_CHECKS, MOST_QUIET, QUIET, SLOW
 
 
 def failed(check: str, well: str, found: str) -> str:
@@ -22,6 +22,19 @@ def quiet(jobs: Mapping[int, str]) -> str:
     return QUIET + ", ".join(f"{job} since {since}" for job, since in listed) if listed else ""
 
 
+def checks(verdicts: Mapping[str, str], seconds: float) -> str:
+    """Returns the note of checks that did not pass and of slow runs, empty without any.
+
+    Args:
+        verdicts: check → verdict, without those that passed.
+        seconds: how long the longest run of late took.
+    """
+    parts = [f"{verdict} {check}" for check, verdict in verdicts.items()][:MOST_CHECKS]
+    if seconds > FAST_SECONDS:
+        parts.append(f"took {next((span for span in SLOW if seconds <= span), SLOW[-1])} s")
+    return CHECKS + ", ".join(parts) if parts else ""
+
+
 def joined(parts: Iterable[str]) -> str:
-    """Returns the whole note of its parts, of which some may be empty: a failure, quiet jobs, warnings."""
+    """Returns the whole note of its parts, of which some may be empty: a failure, quiet jobs, checks, warnings."""
     return "; ".join(part for part in parts if part)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from contract import reasons
@@ -23,11 +23,13 @@ class Report:
         results: findings, in the order of the catalogue.
         skipped: checks that do not apply here or are switched off → why.
         at: when, in seconds since the epoch.
+        seconds: how long the run took.
     """
 
     results: tuple[Result, ...] = ()
     skipped: Mapping[str, str] = field(default_factory=dict)
     at: float = 0.0
+    seconds: float = 0.0
 
     @property
     def verdict(self) -> Verdict:
@@ -46,7 +48,7 @@ class Report:
         order: dict[str, int] = {name: rank for rank, name in enumerate(reasons.Check)}
         results = sorted([*kept, *self.results], key=lambda result: order.get(result.check, len(order)))
         skipped = {check: why for check, why in before.skipped.items() if check in refreshed and check not in made}
-        return Report(tuple(results), {**skipped, **self.skipped}, self.at)
+        return replace(self, results=tuple(results), skipped={**skipped, **self.skipped})
 
 
 def as_json(report: Report) -> str:
@@ -67,6 +69,7 @@ def as_json(report: Report) -> str:
         {
             "version": VERSION,
             "time": round(report.at, 3),
+            "seconds": round(report.seconds, 3),
             "verdict": report.verdict,
             "checks": checks,
             "skipped": skipped,
@@ -87,7 +90,8 @@ def from_json(text: str) -> Report:
         )
         for row in said["checks"]
     )
-    return Report(results, {row["check"]: row["why"] for row in said["skipped"]}, said["time"])
+    skipped = {row["check"]: row["why"] for row in said["skipped"]}
+    return Report(results, skipped, said["time"], said["seconds"])
 
 
 def write(report: Report, unknown_drains: bool = False, file: Path = node.RESULTS, unfit: Path = node.UNFIT) -> None:
@@ -114,6 +118,15 @@ def warnings(report: Report, unknown_drains: bool = False) -> Mapping[str, str]:
         if result.finding.verdict is Verdict.UNKNOWN and result.check != ENTRYS_OWN
     }
     return unknown | warned  # The note has room for a few: the worse ones come first.
+
+
+def not_passed(report: Report) -> Mapping[str, Verdict]:
+    """Check → verdict, of checks that did not pass, without the entry's own, which is not known at first."""
+    return {
+        result.check: result.finding.verdict
+        for result in report.results
+        if result.finding.verdict is not Verdict.PASS and result.check != ENTRYS_OWN
+    }
 
 
 def drain_causes(report: Report, unknown_drains: bool = False) -> Mapping[str, str | None]:

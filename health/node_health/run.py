@@ -26,9 +26,9 @@ def run(machine: Machine, checks: Iterable[Check], seconds: float = SECONDS) -> 
     """
     wanted = list(checks)
     on = [check for check in wanted if check.name not in machine.declared.disabled]
-    hanging = machine.path(node.HANGING)
+    hanging, began = machine.path(node.HANGING), time.monotonic()
     answers = time_box.ask(questions(machine, on), seconds, hanging)
-    return report_of(wanted, answers)
+    return replace(report_of(wanted, answers), seconds=time.monotonic() - began)
 
 
 def questions(machine: Machine, checks: Iterable[Check]) -> list[Question]:

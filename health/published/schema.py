@@ -42,6 +42,7 @@ class NodeHealth(BaseModel):
 
     version: int = Field(json_schema_extra={"const": report.VERSION}, description="Version of this schema.")
     time: float = Field(description="When the checks ended, in seconds since the epoch.")
+    seconds: float = Field(ge=0, description="How long the run took.")
     verdict: Verdict = Field(description="The worst verdict of all.")
     checks: list[CheckVerdict]
     skipped: list[SkippedCheck]

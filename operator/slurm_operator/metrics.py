@@ -35,6 +35,14 @@ NODE_UNFIT_SINCE = prometheus.Gauge(
 NODE_VERDICT = prometheus.Gauge(
     "pulumi_slurm_node_verdict", "1: the last verdict of a node's own checks", ["node", "verdict"]
 )
+NODE_CHECK = prometheus.Gauge(
+    "pulumi_slurm_node_check", "1: the last verdict of a node's check that did not pass", ["node", "check", "verdict"]
+)
+NODE_CHECK_RUN = prometheus.Gauge(
+    "pulumi_slurm_node_check_run_seconds",
+    "A node's longest run of checks in an hour, rounded up to 5 or 10, of nodes with one above 2 s",
+    ["node"],
+)
 HANGING_JOBS = prometheus.Gauge("pulumi_slurm_hanging_jobs", "Jobs that hang now", ["partition"])
 HANG_SUSPECTS = prometheus.Gauge("pulumi_slurm_hang_suspects", "Jobs that hung on a node until now", ["node"])
 REPLICA_MOVES = prometheus.Counter("pulumi_slurm_replica_moves_total", "Nodes added or removed", ["direction"])
@@ -57,7 +65,7 @@ def forget_cluster() -> None:
 
     Prometheus adds up the pages of all operators, so an old number would count beside the true one.
     """
-    of_nodes = (ALLOCATED_NODES, HANG_SUSPECTS, NODE_UNFIT_SINCE, NODE_VERDICT)
+    of_nodes = (ALLOCATED_NODES, HANG_SUSPECTS, NODE_UNFIT_SINCE, NODE_VERDICT, NODE_CHECK, NODE_CHECK_RUN)
     for gauge in (*of_nodes, HANGING_JOBS, PENDING_NODES, REPAIRS_HELD, WANTED):
         gauge.clear()
     OUTDATED_NODES.set(0)

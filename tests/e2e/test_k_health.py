@@ -71,14 +71,14 @@ def test_a_drain_of_an_administrator_outlives_a_failed_check_and_its_end(slurm):
 
 def test_a_warning_is_noted_on_the_slurm_node_and_drains_nothing(slurm):
     declare = 'cd /run/slurm-node && sed "s/cpus.: {},/cpus\\": {},/" declared.json > x && cat x > declared.json; '
-    note = "scontrol -o show node cpu-1 | grep -o ' Extra=pulumi-slurm:warning cpus: .* 9 declared'"
+    note = "scontrol -o show node cpu-1 | grep -o ' Extra=.*pulumi-slurm:warning cpus: .* 9 declared'"
     slurm.on_pod("cpu-1", declare.format(1, 9) + CHECK).ok()
     try:
         slurm.wait("the note", lambda: slurm.sh(note).status == 0, 120)
         assert slurm.all_idle()
     finally:
         slurm.on_pod("cpu-1", declare.format(9, 1) + CHECK).ok()
-    slurm.wait("no note", lambda: "Extra=" not in slurm.sh("scontrol -o show node cpu-1").ok(), 120)
+    slurm.wait("no note", lambda: "pulumi-slurm:warning" not in slurm.sh("scontrol -o show node cpu-1").ok(), 120)
 
 
 def test_an_unfit_node_that_a_new_pod_mends_is_started_anew_and_takes_jobs_again(slurm):

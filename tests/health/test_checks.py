@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -66,7 +68,20 @@ def scenario_machine(root: Path, row: dict[str, Any], monkeypatch: pytest.Monkey
     monkeypatch.setitem(
         sys.modules, "pynvml", FakeNvml(modes=modes, init=row.get("init", 0), after_calls=row.get("after_calls"))
     )
+    play_statvfs(root, row.get("statvfs", {}), monkeypatch)
     return fake_machine.build(root, files, dataclasses.replace(fake_machine.DECLARED, **declared))
+
+
+def play_statvfs(root: Path, rows: dict[str, dict[str, int]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has some paths of the fake machine lie on file systems with 100 blocks of a MiB."""
+    there = {str(root / path.lstrip("/")): fields for path, fields in rows.items()}
+    free = {"f_frsize": 1 << 20, **dict.fromkeys(("f_blocks", "f_bavail", "f_files", "f_favail"), 100), "f_flag": 0}
+    real = os.statvfs
+
+    def played(path: Path) -> Any:
+        return SimpleNamespace(**free | there[str(path)]) if str(path) in there else real(path)
+
+    monkeypatch.setattr(os, "statvfs", played)
 
 
 def test_each_check_has_scenarios() -> None:
@@ -84,14 +99,16 @@ def test_a_check_finds_what_is_wrong(
     name: str, row: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = scenario_machine(tmp_path, row, monkeypatch)
-    if "later" in row or "link_errors" in row:
+    if row.keys() & {"later", "later_gpu", "later_statvfs"}:
         assert answer(machine, CHECKS[name])[0] == "PASS"
     for path, text in row.get("later", {}).items():
         fake_machine.put(tmp_path, path, text)
-    if "link_errors" in row:
+    if "later_gpu" in row:
         nvml = FakeNvml()
-        nvml.gpus[3]["link_errors"] = row["link_errors"]
+        nvml.gpus[3] |= row["later_gpu"]
         monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    if "later_statvfs" in row:
+        play_statvfs(tmp_path, row["later_statvfs"], monkeypatch)
     verdict, evidence, action = answer(machine, CHECKS[name])
     assert (verdict, row["says"] in evidence) == (row["verdict"], True), evidence
     assert row.get("action", action) == action
@@ -160,11 +177,12 @@ def test_a_check_is_listed_where_it_applies(applies: Applies) -> None:
     assert {check.applies for check in catalogue.load(applies)} == {applies}
 
 
-def test_a_prolog_asks_only_files_and_no_program() -> None:
-    prolog = [check for check in CHECKS.values() if Context.PROLOG in check.contexts]
-    assert {str(check.name) for check in prolog} == {
-        "jail", "memory", "cpus", "network state", "gres", "infiniband devices", "infiniband state",
-    }  # fmt: skip
+def test_slurm_runs_the_checks_of_each_context() -> None:
+    programs = (Path(__file__).parents[2] / "health" / "bin").glob("node-health-*")
+    texts = "".join(program.read_text() for program in programs)
+    run_there = {*re.findall(r"--context (\w+)|\bcontext=(\w+)", texts)}
+    assert {word for words in run_there for word in words if word} == {*Context}
+    assert all(check.contexts for check in CHECKS.values())
 
 
 def test_gres_conf_is_read_where_the_entry_fetches_it() -> None:
@@ -180,8 +198,6 @@ def test_every_mode_of_the_fake_gpu_is_a_scenario() -> None:
 
 
 def test_the_fake_has_every_name_of_nvml_that_is_called() -> None:
-    import re
-
     from node_health.sources import nvml
 
     called = set(re.findall(r"library\.(\w+)", Path(nvml.__file__).read_text()))

@@ -84,6 +84,7 @@ def test_it_is_explained_what_is_wrong_since_when_what_drains_and_who_lifts_that
         "        since 2026-11-26T12:00:30Z, for 5 min 12 s; not so in the run at 2026-11-26T12:00:00Z",
         "        remedy: replace it (RESTART_BM)",
         "1 checks pass, 1 are skipped; the slowest: dns 0.500 s, gpus 0.250 s",
+        "SKIPPED nvme: no NVMe",
         "changes, the latest first:",
         "  2026-11-26T12:00:30Z FAIL gpus: 7 of 8 GPUs answer",
     ]

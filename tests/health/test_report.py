@@ -2,11 +2,13 @@
 
 import fcntl
 import json
+import os
 from pathlib import Path
 
 import pytest
 from node_health import __main__ as command
 from node_health import node, report
+from node_health.check import Context
 from node_health.report import Report
 from node_health.verdict import Action, Finding, Result, Verdict
 from slurm_node.conditions.health_watch import FIRST_SECONDS, HealthWatch
@@ -63,6 +65,26 @@ def test_the_entry_forgets_the_results_of_a_container_before_and_reads_new_ones(
     assert watch.warnings == {"cpus": "shared"}
 
 
+def test_the_entry_notes_what_did_not_pass_and_a_slow_run_for_an_hour(tmp_path: Path) -> None:
+    results, unfit = tmp_path / "results", tmp_path / "unfit"
+    watch = HealthWatch(results, unfit)
+
+    def after(now: float, seconds: float, *found: Result) -> str:
+        report.write(Report(found, {}, now, seconds), file=results, unfit=unfit)
+        os.utime(results, (now, now))
+        watch.tick(now)
+        return watch.facts
+
+    assert after(30, 0.2, PASSED) == ""
+    assert after(60, 3.5, PASSED, WARNED, UNKNOWN, JAIL) == (
+        "pulumi-slurm:checks WARNING cpus, UNKNOWN kernel log, took 5 s"
+    )
+    assert after(3600, 0.2, PASSED) == "pulumi-slurm:checks took 5 s"
+    assert after(3700, 0.2, PASSED) == ""
+    watch.tick(3800, lambda: 60.0)
+    assert watch.facts == "pulumi-slurm:checks UNKNOWN last run"
+
+
 @pytest.fixture
 def checked(monkeypatch: pytest.MonkeyPatch):
     def set_results(*results: Result) -> None:
@@ -102,6 +124,26 @@ def test_for_slurm_the_command_says_nothing_and_leaves_the_verdict(
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert command.main(["--record"]) == 0
     assert len(written) == 1
+
+
+@pytest.mark.parametrize("context", [Context.PERIODIC, Context.EPILOG])
+def test_a_later_run_lifts_the_drain_by_a_check_that_only_the_start_makes(
+    checked, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, context: Context
+) -> None:
+    for name in ("FOLDER", "LOCK", "RESULTS", "UNFIT", "HISTORY"):
+        monkeypatch.setattr(node, name, tmp_path if name == "FOLDER" else tmp_path / name)
+    monkeypatch.setattr(node, "read", lambda: node.Declared(unknown_drains=True))
+    written: list[Report] = []
+    monkeypatch.setattr(report, "write", lambda found, drains: written.append(found))
+    silent = Result("controller", Finding(Verdict.UNKNOWN, "no answer within 3 s"))
+    cause = "pulumi-slurm:health controller"
+    for occasion, result in ((Context.START, silent), (context, PASSED)):
+        checked(result)
+        assert command.main(["--record", "--context", occasion]) == 0
+    start, later = (report.drain_causes(found, unknown_drains=True) for found in written)
+    assert start[cause] == "could not be checked: no answer within 3 s"
+    assert later[cause] is None
+    assert written[1].skipped["versions"] == command.AT_START
 
 
 def test_declared_facts_survive_being_written_down(tmp_path: Path) -> None:

@@ -33,7 +33,9 @@ def rest(cluster: SmallCluster) -> Rest:
     return Rest(cluster)
 
 
-def verdict(cluster: SmallCluster, rest: Rest, script: str, *others: str) -> tuple[Verdict, str] | None:
+def verdict(
+    cluster: SmallCluster, rest: Rest, script: str, *others: str, least: str = ""
+) -> tuple[Verdict, str] | None:
     """Run a check's job on the worker and other nodes, and return what the operator makes of its end."""
     check = LongCheck("test", "main", ("cpu",), 86_400, 10, 25, drains=True, script=script)
     deadline = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
@@ -51,7 +53,7 @@ def verdict(cluster: SmallCluster, rest: Rest, script: str, *others: str) -> tup
             *(shown["name"], shown["user_id"], hostlist.expand(shown["required_nodes"]), frozenset(shown["job_state"])),
             status=status["number"] if status["set"] else None,
         )
-        return long_checks.judge(found, mine)
+        return long_checks.judge(found, mine, least)
 
     cluster.wait("the job's end", judged, 90)
     return judged()

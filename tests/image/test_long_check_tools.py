@@ -41,13 +41,13 @@ def test_a_builtin_measures_with_its_real_tool_and_compares(
 
     def said(least: int) -> tuple[Verdict, str] | None:
         declared = Configured(name="a", partition="main", least=least, **check)
-        return verdict(cluster, rest, script(declared), *others)
+        return verdict(cluster, rest, script(declared), *others, least=f"{least} MB/s")
 
     assert said(1) == (Verdict.PASS, "")
     failed = said(1_000_000)
     assert failed
     assert failed[0] is Verdict.FAIL, failed
-    assert "(a builtin reached " in failed[1]
+    assert "% of 1000000 MB/s)" in failed[1]
     assert cluster.jail(f"ls {SCRATCH}").stdout == ""
 
 

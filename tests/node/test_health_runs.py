@@ -74,7 +74,8 @@ def test_the_note_of_a_failure_has_the_run_before_and_the_first_run_that_found_i
         write(tmp_path, at, FULL)
         watched.tick(at)
         assert watched.facts == (
-            "pulumi-slurm:failed space, well at 2026-11-26T12:00:00Z, found at 2026-11-26T12:00:30Z"
+            "pulumi-slurm:failed space, well at 2026-11-26T12:00:00Z, found at 2026-11-26T12:00:30Z; "
+            "pulumi-slurm:checks FAIL space"
         )
     write(tmp_path, 1_795_694_490.0, mended)
     watched.tick(90.0)

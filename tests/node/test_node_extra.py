@@ -81,3 +81,14 @@ def test_since_when_a_check_fails_is_noted_before_what_warns(slurmctld: Slurmctl
     assert read(slurmctld.extra) == Note("gpus", "2026-11-26T12:00:00Z", "2026-11-26T12:00:30Z", warned="clock: late")
     note.tick(60.0, {})
     assert slurmctld.extra == ""
+
+
+def test_programs_read_which_checks_did_not_pass_between_other_facts_and_words() -> None:
+    quiet = notes.quiet({7: "2026-11-26T12:00:00Z"})
+    said = notes.checks({"clock": "UNKNOWN", "gpu power": "WARNING"}, 2.5)
+    assert said == "pulumi-slurm:checks UNKNOWN clock, WARNING gpu power, took 5 s"
+    assert notes.checks({}, 2.0) == ""
+    note = read(notes.joined((quiet, said, "pulumi-slurm:warning clock: late; gpus: FAIL gpus")))
+    assert (note.verdicts, note.seconds) == ({"clock": "UNKNOWN", "gpu power": "WARNING"}, 5)
+    assert (note.quiet, note.warned) == ({7: "2026-11-26T12:00:00Z"}, "clock: late; gpus: FAIL gpus")
+    assert read(notes.checks({}, 60.0)).seconds == 10

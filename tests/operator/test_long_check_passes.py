@@ -19,6 +19,7 @@ CHECK = {
     "timeLimitMinutes": 5,
     "sharePercent": 50,
     "drains": True,
+    "least": "200 GB/s",
     "script": "#!/bin/sh\nexit 0\n",
 }
 
@@ -41,7 +42,7 @@ def test_each_idle_node_is_checked_and_one_that_fails_is_drained(running_operato
     (row,) = world.get("slurmclusters", "test")["status"]["longChecks"]
     assert [job["id"] for job in row["jobs"]] == [first["job_id"]]
     world.slurm.fail_job(first["job_id"], 50)
-    why = f"job {first['job_id']} FAILED, exit status 50 (a builtin reached 40 % of its least)"
+    why = f"job {first['job_id']} FAILED, exit status 50 (it reached 40 % of 200 GB/s)"
     expected = f"pulumi-slurm:health long bandwidth: {why}"
     until(lambda: world.slurm.nodes["cpu-0"]["reason"] == expected, "it is drained")
     (second,) = until(lambda: released(world), "the next job may begin")

@@ -89,7 +89,7 @@ def decide(
     [
         (ended("COMPLETED", 0), Verdict.PASS, ""),
         (ended(), Verdict.FAIL, "job 7 FAILED, exit status 1"),
-        (ended(status=52), Verdict.FAIL, "job 7 FAILED, exit status 52 (a builtin reached 42 % of its least)"),
+        (ended(status=52), Verdict.FAIL, "job 7 FAILED, exit status 52"),
         (ended("TIMEOUT", 0), Verdict.FAIL, "job 7 TIMEOUT"),
         (ended("NODE_FAIL", 0), Verdict.FAIL, "job 7 NODE_FAIL"),
         (ended("OUT_OF_MEMORY", 3), Verdict.FAIL, "job 7 OUT_OF_MEMORY"),
@@ -108,6 +108,16 @@ def decide(
 )  # fmt: skip
 def test_a_job_says_what_its_end_says(seen: SeenCheckJob | None, verdict: Verdict, why: str) -> None:
     assert long_checks.judge(OPEN, seen) == (verdict, why)
+
+
+@pytest.mark.parametrize(
+    ("least", "evidence"),
+    [("400 GB/s", "job 7 FAILED, exit status 52 (it reached 42 % of 400 GB/s)"), ("", "job 7 FAILED, exit status 52")],
+    ids=["measures", "a site's script"],
+)
+def test_only_of_a_check_that_measures_an_exit_status_is_a_percentage(least: str, evidence: str) -> None:
+    (drain,) = decide(state(), ledger_of(OPEN), {7: ended(status=52)}, dataclasses.replace(CHECK, least=least)).drains
+    assert drain.reason == f"{reasons.LONG_CHECK}bandwidth: {evidence}"
 
 
 @pytest.mark.parametrize("states", ["PENDING", "RUNNING", "COMPLETED COMPLETING", "RUNNING CONFIGURING", "SUSPENDED"])

@@ -16,7 +16,7 @@ from slurm_operator.reconcile.health.outages import Outages
 from slurm_operator.state.kubernetes import Pod
 from slurm_operator.state.slurm import SlurmNode
 
-from contract import names
+from contract import names, node_notes
 from tests.operator import sets
 
 NOW = datetime.datetime(2026, 11, 26, 12, tzinfo=datetime.UTC)
@@ -151,3 +151,25 @@ def test_an_operator_that_takes_over_counts_nothing_twice_and_shows_each_node() 
     assert numbers(metrics.NODE_VERDICT) == {("cpu-0", "PASS"): 1, ("cpu-1", "PASS"): 1}
     (row,) = second.told(body(*rows)) or [{}]
     assert row["until"] == "2026-11-26T12:10:00Z"
+
+
+def test_checks_that_did_not_pass_are_shown_of_each_node_and_slow_runs_until_the_note_changes() -> None:
+    metrics.forget_cluster()
+    pods = [Pod(name, "worker", ready=True, running=True) for name in ("cpu-0", "cpu-1", "cpu-2")]
+    cluster = [sets.node_set(3, 3, pods, NOW)]
+    said = notes.checks({"clock": "UNKNOWN", "gpu power": "WARNING"}, 6.5)
+    many = notes.checks({f"check {chr(97 + n)}": "WARNING" for n in range(26)}, 1.9)
+    forged = "pulumi-slurm:warning left processes: pulumi-slurm:checks FAIL gpus"
+    looks = Outages()
+
+    def show(*extras: str) -> dict[tuple[str, ...], float]:
+        nodes = {pod.name: node(pod.name, extra=extra) for pod, extra in zip(pods, extras, strict=True)}
+        looks.look(body(), nodes, cluster, pods, NOW)
+        return numbers(metrics.NODE_CHECK)
+
+    first = show(f"{said}; pulumi-slurm:warning clock: could not be checked: no", "", forged)
+    assert first == {("cpu-0", "clock", "UNKNOWN"): 1, ("cpu-0", "gpu power", "WARNING"): 1}
+    assert numbers(metrics.NODE_CHECK_RUN) == {("cpu-0",): 10}
+    assert len(show("", many, "rack 7, pulumi-slurm:checks FAIL gpus")) == node_notes.MOST_CHECKS
+    assert numbers(metrics.NODE_CHECK_RUN) == {}
+    assert show("", "", "") == {}

@@ -59,6 +59,7 @@ EFFECTS: Final[list[Effect]] = [
                 "drains": False,
                 "beforeJobs": False,
                 "needs": "/opt/site/check",
+                "least": "",
                 "script": "#!/bin/sh\nexec /opt/site/check\n",
             }
         ],
@@ -72,7 +73,7 @@ EFFECTS: Final[list[Effect]] = [
     (
         "health.longChecks",
         [{"name": "disk", "partition": "main", "builtin": "disk", "least": 200, "directory": "/scratch"}],
-        lambda c: "mktemp -d /scratch/check.XXXXXX" in long_checks(c)[0]["script"],
+        lambda c: "mktemp /scratch/check.XXXXXX" in long_checks(c)[0]["script"],
         True,
     ),
     (
@@ -80,6 +81,15 @@ EFFECTS: Final[list[Effect]] = [
         [{"name": "bandwidth", "partition": "main", "builtin": "memory-bandwidth", "least": 12}],
         thresholds,
         ["LEAST=12"],
+    ),
+    (
+        "health.longChecks",
+        [
+            {"name": "bandwidth", "partition": "main", "builtin": "memory-bandwidth", "least": 12},
+            {"name": "wire", "partition": "main", "builtin": "network", "least": 900, "nodes": 2},
+        ],
+        lambda c: [check["least"] for check in long_checks(c)],
+        ["12 GB/s", "900 MB/s"],
     ),
     ("nodeSets.0.features", ["avx512", "bigmem"], lambda c: resource(c).get("features"), ["avx512", "bigmem"]),
     ("nodeSets.0.resources.hugepages", {"2Mi": "64Mi"}, requests("StatefulSet", "cpu", "hugepages-2Mi"), "64Mi"),

@@ -142,7 +142,20 @@ def test_disk_compares_the_bandwidth_of_writes(tmp_path: Path, tool: str, least:
     assert [*disk.iterdir()] == []
 
 
-def test_a_disk_without_room_for_a_folder_is_unknown(tmp_path: Path) -> None:
+def test_whatever_ends_a_check_of_a_disk_nothing_of_it_stays_there(tmp_path: Path) -> None:
+    """Slurm ends a job that reaches its time limit; here fio ends the batch shell while it has written."""
+    disk, tool = (
+        tmp_path / "disk",
+        'for file in "$@"; do case $file in --filename=*) echo x >>"${file#*=}" ;; esac; done',
+    )
+    disk.mkdir()
+    killed = f"{tool}\nls {disk} >{tmp_path}/seen\nkill -KILL $PPID"
+    assert status(tmp_path, {"fio": killed}, builtin="disk", directory=str(disk), least=200) not in (0, 3)
+    assert (tmp_path / "seen").read_text() == ""
+    assert [*disk.iterdir()] == []
+
+
+def test_a_disk_without_room_for_a_file_is_unknown(tmp_path: Path) -> None:
     gone = str(tmp_path / "gone")
     assert status(tmp_path, {"fio": FIO}, builtin="disk", directory=gone, least=200) == 3
 

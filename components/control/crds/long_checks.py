@@ -7,7 +7,7 @@ from components.control.crds.schema import INT32, INT64, TIME, Schema, described
 
 _OF: Final = LongCheck.model_fields
 _NAME: Final = {**text(32), "pattern": f"^{CHECK_NAME}$"}
-_NEW: Final = ("nodes", "passes", "beforeJobs", "needs")
+_NEW: Final = ("nodes", "passes", "beforeJobs", "needs", "least")
 """Fields that SlurmClusters of an older program lack."""
 _NODES: Final = {"type": "array", "maxItems": 10_000, "items": text(64)}
 
@@ -38,6 +38,7 @@ def declared() -> Schema:
         },
         "beforeJobs": described("boolean", _OF["before_jobs"].description or ""),
         "needs": {"description": "The programs that its jobs need in the jail.", **text(4_096)},
+        "least": {"description": "What it is to measure, such as 400 GB/s; empty if it measures nothing.", **text(32)},
         "drains": described("boolean", "Whether a node that fails is drained."),
         "script": {"description": "Batch script of its jobs.", **text(16_384)},
     }

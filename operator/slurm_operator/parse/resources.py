@@ -75,6 +75,7 @@ def _long_check(item: Mapping[str, Any]) -> LongCheck:
         passes=item.get("passes", 0),
         comes_first=item.get("beforeJobs", False),
         needs=item.get("needs", ""),
+        least=item.get("least", ""),
     )
 
 

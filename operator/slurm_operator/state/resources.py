@@ -119,7 +119,8 @@ class LongCheck:
     """A long check of the SlurmCluster; `drains`: a node that fails is drained, else it is only told of.
 
     A job has `nodes`. After so many `passes` in a reservation a drained node returns; 0 leaves that to a person.
-    `comes_first`: a new or repaired node takes jobs after it has passed. `needs` are its programs, in words.
+    `comes_first`: a new or repaired node takes jobs after it has passed. `needs` are its programs, in words, and
+    `least` what it is to measure, such as 400 GB/s; empty for one that measures nothing.
     """
 
     name: str
@@ -134,6 +135,7 @@ class LongCheck:
     passes: int = 0
     comes_first: bool = False
     needs: str = ""
+    least: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -36,7 +36,13 @@ def scripts() -> dict[str, str]:
     return {
         "/usr/bin/unshare": "#!/bin/sh\nexit 0\n",
         "/usr/bin/dcgmi": '#!/bin/sh\necho \'{"body": {"Overall Health": {"value": "Healthy"}}}\'\n',
-        "/opt/slurm/bin/scontrol": "#!/bin/sh\necho 'Slurmctld(primary) at slurm-controller is UP'\n",
+        "/opt/slurm/sbin/slurmd": "#!/bin/sh\n[ $1 = -V ] && echo slurm-wlm 26.05.5\n",
+        "/opt/slurm/bin/scontrol": """#!/bin/sh
+case "$*" in
+ping) echo 'Slurmctld(primary) at slurm-controller is UP' ;;
+'show config') printf 'Configuration data as of 2026-11-26T12:00:00\nSLURM_VERSION           = 26.05.5\n' ;;
+esac
+""",
     }
 
 

@@ -19,6 +19,7 @@ HEALTHY: Mapping[str, Any] = {
     "uncorrected": 0,
     "corrected": 0,
     "remapped": (0, 0, 0, 0),
+    "retired": None,
     "recovery": 0,
     "links": (1,) * 18,
     "link_errors": 0,
@@ -49,6 +50,8 @@ MODES: Mapping[str, Mapping[str, Any]] = {
     "fallen_off_bus": {"gone": True},
     "remap_failed": {"remapped": (0, 8, 0, 1)},
     "remap_pending": {"remapped": (0, 1, 1, 0)},
+    "pages": {"remapped": None, "retired": 0},
+    "page_pending": {"remapped": None, "retired": 1},
     "reset_required": {"recovery": 1},
     "reboot_required": {"recovery": 2},
     "nvlink_down": {"links": (1,) * 17 + (0,)},
@@ -59,6 +62,7 @@ MODES: Mapping[str, Mapping[str, Any]] = {
     "power_brake": {"throttled": 0x80},
     "software_thermal": {"throttled": 0x20},
     "slow_clock": {"application_clock": 1200},
+    "low_max_clock": dict.fromkeys(("max_clock", "application_clock", "default_clock"), 1500),
     "low_power": {"power": 400_000},
     "hot": {"temperature": 95},
     "warm": {"temperature": 94},
@@ -174,9 +178,6 @@ class FakeNvml:
     def nvmlDeviceGetTemperatureThreshold(self, handle: Mapping[str, Any], kind: int) -> Any:
         return _value(handle, "slowdown")
 
-    def nvmlDeviceGetRetiredPagesPendingStatus(self, handle: Mapping[str, Any]) -> Any:
-        raise NVMLError(3)
-
     def nvmlDeviceGetComputeRunningProcesses(self, handle: Mapping[str, Any]) -> Any:
         return [None] * _value(handle, "processes")
 
@@ -194,6 +195,7 @@ class FakeNvml:
 
 _PLAIN = {
     "nvmlDeviceGetRemappedRows": "remapped",
+    "nvmlDeviceGetRetiredPagesPendingStatus": "retired",
     "nvmlDeviceGetCurrentClocksThrottleReasons": "throttled",
     "nvmlDeviceGetMaxClockInfo": "max_clock",
     "nvmlDeviceGetApplicationsClock": "application_clock",

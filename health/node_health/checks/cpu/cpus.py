@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from contract import reasons
-from node_health.check import EVERYWHERE, Check, Machine
+from node_health.check import Check, Machine
 from node_health.verdict import Finding, Verdict
 
 WHOLE_PERIOD = 100
@@ -60,5 +60,4 @@ CHECK = Check(
     fails="the pod has fewer than Slurm schedules",
     warns="the same, where `cpuRequest` lets pods share a Kubernetes node's CPUs",
     remedy="look for CPUs that the machine lost, or declare fewer in nodeSets[].resources.cpu",
-    contexts=EVERYWHERE,
 )

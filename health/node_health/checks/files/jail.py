@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from contract import reasons
 from node_health import node
-from node_health.check import EVERYWHERE, Check, Machine
+from node_health.check import Check, Machine
 from node_health.verdict import Finding, fails, passes, unknown
 
 OLD_SECONDS = 60.0
@@ -49,5 +49,4 @@ CHECK = Check(
     fails="[test steps](#the-test-step) in the jail fail",
     warns="",
     remedy="read the pod's log; see docs/jail.md",
-    contexts=EVERYWHERE,
 )

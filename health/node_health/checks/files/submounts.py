@@ -1,47 +1,87 @@
-"""Checks that the jail's submounts are mounted and answer."""
+"""Checks that the jail's submounts are mounted and answer, have room, and did not become read-only.
 
+Nobody writes to them for this: a site's storage may refuse root, and many nodes would load it. Linux mounts a local
+file system with errors read-only. One that always was so, such as CVMFS, is well.
+"""
+
+import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from contract import paths, reasons
+from node_health import node
 from node_health.check import Check, DoesNotApplyError, Machine
-from node_health.sources import mounts
-from node_health.verdict import Finding, fails, passes
+from node_health.sources import file_systems, mounts
+from node_health.sources.file_systems import Room
+from node_health.verdict import Finding, fails, passes, warns
+
+WRITABLE = node.COUNTERS / "writable-submounts.json"
+"""Submounts that were mounted writable since this pod began."""
 
 
-def look(machine: Machine) -> dict[str, str]:
-    """Asks each declared submount; returns what is wrong with it, empty if nothing is."""
+@dataclass(frozen=True, slots=True)
+class Submount:
+    """A submount's room, or the words for what is wrong with it."""
+
+    room: Room | None = None
+    wrong: str = ""
+
+
+def look(machine: Machine) -> dict[str, Submount]:
+    """Asks each declared submount."""
     if not machine.declared.submounts:
         raise DoesNotApplyError("none declared")
     mounted = machine.once(mounts.look)
-    return {path: _ask(machine, path, mounted) for path in machine.declared.submounts}
+    found = {path: _ask(machine, path, mounted) for path in machine.declared.submounts}
+    read_only = {path for path, submount in found.items() if submount.room and submount.room.read_only}
+    before = _were_writable(machine)
+    writable = before | {path for path, submount in found.items() if submount.room} - read_only
+    if writable != before:
+        node.put(machine.path(WRITABLE), json.dumps(sorted(writable)))
+    return found | dict.fromkeys(read_only & before, Submount(wrong="became read-only"))
 
 
-def judge(wrong: Mapping[str, str], machine: Machine) -> Finding:
-    """FAIL when one is not mounted, or returns an error. One that hangs is UNKNOWN by the time box."""
-    if bad := [f"{path} {why}" for path, why in wrong.items() if why]:
+def judge(found: Mapping[str, Submount], machine: Machine) -> Finding:
+    """FAIL when one is not mounted, became read-only or returns an error; WARNING when one is full.
+
+    One that hangs is UNKNOWN by the time box. One is full by its users, often for all nodes alike: no drain repairs it.
+    """
+    if bad := [f"{path} {submount.wrong}" for path, submount in found.items() if submount.wrong]:
         return fails("; ".join(bad))
-    return passes(f"{', '.join(wrong)} answer")
+    least = machine.declared.least_free_percent
+    rooms = {path: submount.room for path, submount in found.items() if submount.room and not submount.room.read_only}
+    scarce = {path: room.lacks(least) for path, room in rooms.items()}
+    if full := [f"{path} has {lacking}" for path, lacking in scarce.items() if lacking]:
+        return warns("; ".join(full))
+    return passes(f"{', '.join(found)} answer")
 
 
-def _ask(machine: Machine, path: str, mounted: Mapping[str, mounts.Mount]) -> str:
+def _were_writable(machine: Machine) -> frozenset[str]:
+    try:
+        return frozenset(map(str, json.loads(machine.text(WRITABLE))))
+    except (OSError, ValueError, TypeError):
+        return frozenset()
+
+
+def _ask(machine: Machine, path: str, mounted: Mapping[str, mounts.Mount]) -> Submount:
     point = f"{paths.JAIL_TREE}{path}"
     if point not in mounted:
-        return "is not mounted"
+        return Submount(wrong="is not mounted")
     try:
-        os.statvfs(machine.path(point))
+        room = file_systems.room(machine.path(point))
         with os.scandir(machine.path(point)) as entries:
             next(entries, None)
     except OSError as error:
-        return f"returns an error: {error.strerror}"
-    return ""
+        return Submount(wrong=f"returns an error: {error.strerror}")
+    return Submount(room)
 
 
 CHECK = Check(
     reasons.Check.SUBMOUNTS,
     look,
     judge,
-    fails="a declared submount is not mounted, or returns an error",
-    warns="",
-    remedy="mend the volume's storage, then restart the pod",
+    fails="a declared submount is not mounted, returns an error, or became read-only",
+    warns="one has less free than `health.leastFreePercent` (bytes or files)",
+    remedy="mend the volume's storage, then restart the pod; delete files in one that is full",
 )

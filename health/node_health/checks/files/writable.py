@@ -1,4 +1,7 @@
-"""Checks that the node's own file systems take a file: a disk with errors is often still there, but read-only."""
+"""Checks that the node's own file systems take a file: a disk with errors is often still there, but read-only.
+
+In the jail nobody writes for this: all nodes share it, and many would load it. Its mount tells whether it is read-only.
+"""
 
 import errno
 import os
@@ -7,6 +10,7 @@ from pathlib import Path
 
 from contract import paths, reasons
 from node_health.check import Check, Machine
+from node_health.sources import file_systems
 from node_health.verdict import Finding, fails, passes
 
 PLACES = {
@@ -21,20 +25,24 @@ CONTENT = b"node-health"
 
 def look(machine: Machine) -> dict[str, str]:
     """Writes a file to each and reads it; returns why that failed, empty if it did not."""
-    return {name: _try(machine.path(path)) for name, path in PLACES.items()}
+    jail = file_systems.room(machine.path(paths.JAIL_TREE))
+    return {
+        "the jail": os.strerror(errno.EROFS) if jail.read_only else "",
+        **{name: _try(machine.path(path)) for name, path in PLACES.items()},
+    }
 
 
 def judge(failed: Mapping[str, str], machine: Machine) -> Finding:
     """FAIL when one can't be written."""
     if bad := [f"{name} can't be written: {why}" for name, why in failed.items() if why]:
         return fails("; ".join(bad))
-    return passes(f"{', '.join(failed)} take files")
+    return passes(f"{', '.join(PLACES)} take files, and the jail is not read-only")
 
 
 def _try(folder: Path) -> str:
-    file = folder / f".node-health-{os.getpid()}"
+    # Users may write to /tmp, and could plant a file or link of a name that they know.
+    file = folder / f".node-health-{os.urandom(8).hex()}"
     try:
-        # O_EXCL and O_NOFOLLOW: users may write to /tmp, and could plant a link of that name.
         opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         try:
             file.unlink()
@@ -44,8 +52,6 @@ def _try(folder: Path) -> str:
                 return "it returned other content than was written"
         finally:
             os.close(opened)
-    except FileExistsError:
-        return ""  # an earlier run of this process id ended half way; another run tells
     except OSError as error:
         return "" if error.errno in FULL else str(error.strerror)
     return ""
@@ -55,7 +61,7 @@ CHECK = Check(
     reasons.Check.WRITABLE,
     look,
     judge,
-    fails="the node's /tmp, /dev/shm or slurmd's spool is read-only or has I/O errors",
+    fails="the node's /tmp, /dev/shm or slurmd's spool is read-only or has I/O errors, or the jail is read-only",
     warns="",
     remedy="look for errors of the disk in the Kubernetes node's kernel log, and replace it",
 )

@@ -1,7 +1,7 @@
 """Checks that the pod has the declared RDMA adapters."""
 
 from contract import reasons
-from node_health.check import EVERYWHERE, Applies, Check, Machine
+from node_health.check import Applies, Check, Machine
 from node_health.sources import infiniband
 from node_health.sources.infiniband import Adapters
 from node_health.verdict import Action, Finding, fails, passes, warns
@@ -24,5 +24,4 @@ CHECK = Check(
     warns="it has fewer than `network.rdma.count`",
     remedy="look for adapters that the machine lost (`lspci`), and at the RDMA device plugin",
     applies=Applies.RDMA,
-    contexts=EVERYWHERE,
 )

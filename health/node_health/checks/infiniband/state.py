@@ -1,7 +1,7 @@
 """Checks that the ports of RDMA adapters are active."""
 
 from contract import reasons
-from node_health.check import EVERYWHERE, Applies, CannotJudgeError, Check, Machine
+from node_health.check import Applies, CannotJudgeError, Check, Machine
 from node_health.sources import infiniband
 from node_health.sources.infiniband import Adapters
 from node_health.verdict import Action, Finding, fails, passes, warns
@@ -28,5 +28,4 @@ CHECK = Check(
     warns="a port of an adapter is not active, and another one is",
     remedy="look at cable, transceiver, switch port and subnet manager",
     applies=Applies.RDMA,
-    contexts=EVERYWHERE,
 )

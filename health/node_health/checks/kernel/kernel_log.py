@@ -1,6 +1,7 @@
 """Reads the kernel's messages about GPUs (Xid), NVSwitches (SXid) and memory since boot.
 
-An unprivileged pod has no /dev/kmsg. Then no Xids are found, and the pod's cgroup tells about memory.
+An unprivileged pod has no /dev/kmsg. Then nobody here reads them, which is no PASS: the check is skipped, with words
+that explain how to have them read. It is not UNKNOWN, which would drain each node for good by the policy `drain`.
 """
 
 import re
@@ -8,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from contract import reasons
-from node_health.check import Check, Machine
+from node_health.check import Check, DoesNotApplyError, Machine
 from node_health.sources import kmsg
 from node_health.sources.kmsg import KMSG, Log, Message
 from node_health.verdict import Action, Finding, fails, passes, unknown, warns
@@ -20,6 +21,11 @@ _RECOVERY = r"GPU recovery action changed from \S+ \(([^)]*)\) to \S+ \(([^)]*)\
 _RECOVERED = "None"
 _MACHINE_FULL = r"\bOut of memory: Killed process"
 """Out of memory of the whole machine. A job at its own limit gives "Memory cgroup out of memory", which is no fault."""
+
+UNREAD = (
+    f"nobody here reads the kernel's log for {{}}, since the pod has no {KMSG}: node-problem-detector does on the "
+    "Kubernetes node (health.nodeConditions)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,7 @@ def judge(log: Log, machine: Machine) -> Finding:
     if told:
         return warns("; ".join(told), events[0].action if events else None)
     if log.messages is None:
-        return passes(f"the pod never ran out of memory; nobody looks for Xids: it has no {KMSG}")
+        raise DoesNotApplyError(UNREAD.format("Xids" if machine.declared.gpus else "faults"))
     return passes(f"{len(messages)} messages, none of harm")
 
 

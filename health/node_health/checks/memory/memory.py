@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from contract import reasons
-from node_health.check import EVERYWHERE, Check, Machine
+from node_health.check import Check, Machine
 from node_health.verdict import Finding, Verdict
 
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -43,5 +43,4 @@ CHECK = Check(
     fails="the pod's limit or the Kubernetes node has less than Slurm gives to jobs",
     warns="",
     remedy="replace memory modules that the machine lost, or declare less in nodeSets[].resources",
-    contexts=EVERYWHERE,
 )

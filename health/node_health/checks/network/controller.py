@@ -37,6 +37,6 @@ CHECK = Check(
     warns="slurmctld does not answer the node's ping",
     remedy="look at the controller's pod and the network between both",
     # A ping of each node every few seconds would be load for slurmctld, which notices silent nodes by itself.
-    contexts=frozenset({Context.START, Context.ACTIVE}),
+    contexts=frozenset({Context.START}),
     seconds=ANSWERS_WITHIN,
 )

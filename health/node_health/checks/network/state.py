@@ -1,7 +1,7 @@
 """Checks that the pod's interfaces have a link."""
 
 from contract import reasons
-from node_health.check import EVERYWHERE, Check, Machine
+from node_health.check import Check, Machine
 from node_health.sources import interfaces
 from node_health.sources.interfaces import Interfaces
 from node_health.verdict import Action, Finding, fails, passes
@@ -21,5 +21,4 @@ CHECK = Check(
     fails="an interface that is up has no link",
     warns="",
     remedy="look at the cable and the switch's port",
-    contexts=EVERYWHERE,
 )

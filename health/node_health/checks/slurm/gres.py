@@ -3,7 +3,7 @@
 import re
 
 from contract import names, reasons
-from node_health.check import EVERYWHERE, Applies, CannotJudgeError, Check, Machine
+from node_health.check import Applies, CannotJudgeError, Check, Machine
 from node_health.verdict import Action, Finding, fails, passes
 
 CONF = f"/run/slurm/conf/{names.GRES_CONF}"
@@ -71,5 +71,4 @@ CHECK = Check(
     remedy="look at the device plugin, then restart the pod",
     action=Action.RESTART_VM,
     applies=Applies.GPUS,
-    contexts=EVERYWHERE,
 )

@@ -19,6 +19,8 @@ FIRST = "first run"
 """Stands for a check's name while no run has ended."""
 LAST = "last run"
 """Stands for a check's name when runs have stopped."""
+SLOW_SECONDS = 3600.0
+"""For so long a slow run is told of."""
 
 QUIET = reasons.Check.QUIET_JOBS
 """Warns of jobs and not of the node: its note stands for itself."""
@@ -54,12 +56,19 @@ class HealthWatch:
         self._read_at = 0
         self._since: float | None = None
         self._heard, self._ended = 0.0, 0.0
+        self._runs: list[tuple[float, float]] = []
+        self._not_passed: Mapping[str, str] = {}
+        self._failed_and_quiet = ""
         self.causes: Causes = {}
-        self.facts = ""
-        """Notes for programs: of the first check that fails, and of quiet jobs."""
         self.quiet: frozenset[int] = frozenset()
         """Jobs that are noted as quiet."""
         self.warnings: Mapping[str, str] | None = None
+
+    @property
+    def facts(self) -> str:
+        """Notes for programs: of the first check that fails, of quiet jobs, and of checks that did not pass."""
+        longest = max((seconds for _, seconds in self._runs), default=0.0)
+        return notes.joined((self._failed_and_quiet, notes.checks(self._not_passed, longest)))
 
     @property
     def sentence(self) -> str | None:
@@ -86,6 +95,7 @@ class HealthWatch:
         self._read_at = written
         found = report.from_json(self._results.read_text())
         self._heard, self._ended = now, found.at
+        self._runs = [run for run in self._runs if now - run[0] < SLOW_SECONDS] + [(now, found.seconds)]
         self._learn(found)
 
     def _heed_silence(self, now: float, silence: Callable[[], float | None]) -> None:
@@ -97,6 +107,7 @@ class HealthWatch:
             why = f"{reasons.UNCHECKED}no run of node-health has ended since {_utc(self._ended)}"
             say(f"{LAST}: {why}")
             self.warnings = {LAST: why, **self.warnings}
+            self._not_passed = {LAST: Verdict.UNKNOWN, **self._not_passed}
 
     def _learn(self, found: Report) -> None:
         before = self.causes
@@ -110,7 +121,8 @@ class HealthWatch:
         for cause, why in self.causes.items():
             if bool(why) != bool(before.get(cause)):
                 say(f"{cause}: {why or 'passes again'}")
-        self.facts = notes.joined((self._failed(found), notes.quiet(jobs)))
+        self._not_passed = report.not_passed(found)
+        self._failed_and_quiet = notes.joined((self._failed(found), notes.quiet(jobs)))
 
     def _failed(self, found: Report) -> str:
         """Returns the note of the first check that fails, as the reason of the drain names it."""

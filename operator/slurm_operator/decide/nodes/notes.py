@@ -7,16 +7,19 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from contract.node_notes import BEGINNINGS, FAILED, QUIET
+from contract.node_notes import BEGINNINGS, CHECKS, FAILED, MOST_CHECKS, QUIET
 from contract.reasons import WARNING
 
 _TIME: Final = r"[\dT:-]+Z"
 _NOTE: Final = re.compile(
     rf"(?:{FAILED}(?P<check>[^,;]+), (?:well at (?P<well>{_TIME}), )?found at (?P<found>{_TIME})(?:; |$))?"
     rf"(?:{QUIET}(?P<quiet>\d+ since {_TIME}(?:, \d+ since {_TIME})*)(?:; |$))?"
+    rf"(?:{CHECKS}(?P<checks>[^;]+)(?:; |$))?"
     rf"(?:{WARNING}(?P<warned>.*))?",
     re.DOTALL,
 )
+_VERDICT: Final = re.compile(r"(WARNING|UNKNOWN|FAIL) ([a-z ]{1,40})(?:, |$)")
+_TOOK: Final = re.compile(r"took (\d{1,2}) s$")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,6 +31,8 @@ class Note:
         well: time of the last run in which it did not fail, as of `date -u +%FT%TZ`; empty without one.
         found: time of the first run in which it failed.
         quiet: job → since when it is quiet on this node.
+        verdicts: check → verdict, of checks that did not pass.
+        seconds: how long the longest run of late took; 0 if none was slow.
         warned: what checks warn of.
     """
 
@@ -35,6 +40,8 @@ class Note:
     well: str = ""
     found: str = ""
     quiet: Mapping[int, str] = dataclasses.field(default_factory=dict)
+    verdicts: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    seconds: int = 0
     warned: str = ""
 
 
@@ -45,4 +52,7 @@ def read(extra: str) -> Note:
         return Note()
     pairs = (pair.split(" since ") for pair in (said["quiet"] or "").split(", ") if pair)
     jobs = {int(job): since for job, since in pairs}
-    return Note(said["check"] or "", said["well"] or "", said["found"] or "", jobs, said["warned"] or "")
+    of_check = (said["check"] or "", said["well"] or "", said["found"] or "")
+    verdicts = {check: verdict for verdict, check in _VERDICT.findall(said["checks"] or "")[:MOST_CHECKS]}
+    took = _TOOK.search(said["checks"] or "")
+    return Note(*of_check, jobs, verdicts, int(took[1]) if took else 0, said["warned"] or "")

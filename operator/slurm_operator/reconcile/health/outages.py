@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from slurm_operator import metrics
 from slurm_operator.clients.kubernetes import Object
-from slurm_operator.decide.nodes import outages, pod_conditions
+from slurm_operator.decide.nodes import notes, outages, pod_conditions
+from slurm_operator.decide.nodes.notes import Note
 from slurm_operator.decide.nodes.outages import Outage, Span
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state.kubernetes import Pod
@@ -28,6 +29,8 @@ class Outages:
         self._known: tuple[Outage, ...] | None = None
         self._verdicts: dict[str, str] = {}
         self._unfit: dict[str, str] = {}
+        self._checks: set[tuple[str, str, str]] = set()
+        self._slow: dict[str, int] = {}
 
     def forget(self) -> None:
         """Forget what the status does not show: another operator may have acted meanwhile."""
@@ -47,7 +50,9 @@ class Outages:
         for span, check, seconds in outages.measured(before, after):
             _HISTOGRAMS[span].labels(check).observe(seconds)
         self._known = after
-        self._show(after, {pod.name: pod_conditions.verdict(pod, nodes.get(pod.name)) for pod in workers})
+        there = [*workers]
+        self._show(after, {pod.name: pod_conditions.verdict(pod, nodes.get(pod.name)) for pod in there})
+        self._show_checks({pod.name: notes.read(nodes[pod.name].extra) for pod in there if pod.name in nodes})
 
     def _before(self, body: Object) -> tuple[Outage, ...]:
         uid = body["metadata"]["uid"]
@@ -69,6 +74,20 @@ class Outages:
         for node, verdict in verdicts.items():
             metrics.NODE_VERDICT.labels(node, verdict).set(1)
         self._unfit, self._verdicts = checks, verdicts
+
+    def _show_checks(self, noted: Mapping[str, Note]) -> None:
+        """Show the checks that did not pass, at most MOST_CHECKS of a node, and slow runs."""
+        checks = {(name, check, verdict) for name, note in noted.items() for check, verdict in note.verdicts.items()}
+        slow = {name: note.seconds for name, note in noted.items() if note.seconds}
+        for labels in self._checks - checks:
+            metrics.NODE_CHECK.remove(*labels)
+        for name in self._slow.keys() - slow.keys():
+            metrics.NODE_CHECK_RUN.remove(name)
+        for labels in checks:
+            metrics.NODE_CHECK.labels(*labels).set(1)
+        for name, seconds in slow.items():
+            metrics.NODE_CHECK_RUN.labels(name).set(seconds)
+        self._checks, self._slow = checks, slow
 
 
 def _is_wanted(name: str, sizes: Mapping[str, int]) -> bool:

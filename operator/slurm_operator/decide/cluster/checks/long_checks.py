@@ -38,7 +38,7 @@ _COULD_NOT_LOOK = frozenset({3}) | _MISSING
 _PROGRAM_MISSING = "the jail lacks what it needs"
 _PERCENTAGE_FROM = 10
 _PERCENTAGE_TO = 109
-"""Exit statuses of builtins: 10 and the percentage of the threshold (components/control/long_checks.py)."""
+"""Exit statuses of checks that measure: 10 and the percentage of `least` (components/control/long_checks.py)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,12 +74,13 @@ def reason(check: str, why: str) -> str:
     return f"{reasons.LONG_CHECK}{check}: {why}"
 
 
-def judge(job: CheckJob, seen: SeenCheckJob | None) -> tuple[Verdict, str] | None:
+def judge(job: CheckJob, seen: SeenCheckJob | None, least: str = "") -> tuple[Verdict, str] | None:
     """Return the verdict of a job, and why; None while it waits or runs.
 
     Args:
         job: as the ledger has it.
         seen: what slurmctld has under its id; None for nothing.
+        least: what its check is to measure, in words; empty for one that measures nothing.
     """
     expected = (job_name(job.check), names.LONG_CHECK_USER_ID, job.nodes)
     if seen is None or (seen.name, seen.user_id, seen.nodes) != expected:
@@ -95,14 +96,14 @@ def judge(job: CheckJob, seen: SeenCheckJob | None) -> tuple[Verdict, str] | Non
         why = _PROGRAM_MISSING if seen.status in _MISSING else "it could not look"
         return Verdict.UNKNOWN, f"{why} (exit status {seen.status})"
     beside = f" beside {shown(job.others)}" if job.others else ""
-    return Verdict.FAIL, f"job {job.job_id} {failed[0]}{_evidence(failed[0], seen.status)}{beside}"
+    return Verdict.FAIL, f"job {job.job_id} {failed[0]}{_evidence(failed[0], seen.status, least)}{beside}"
 
 
-def _evidence(state: str, status: int | None) -> str:
+def _evidence(state: str, status: int | None, least: str) -> str:
     if state != "FAILED" or status is None:
         return ""
-    if _PERCENTAGE_FROM <= status <= _PERCENTAGE_TO:
-        return f", exit status {status} (a builtin reached {status - _PERCENTAGE_FROM} % of its least)"
+    if least and _PERCENTAGE_FROM <= status <= _PERCENTAGE_TO:
+        return f", exit status {status} (it reached {status - _PERCENTAGE_FROM} % of {least})"
     return f", exit status {status}"
 
 
@@ -137,7 +138,7 @@ def decide(
         check, there = declared.get(job.check), workers.get(job.node)
         why, looked_at = job.failed, seen.get(job.job_id)
         if not why and job.job_id in seen:
-            judged = judge(job, looked_at)
+            judged = judge(job, looked_at, check.least if check else "")
             if judged is None:
                 decided.releases.extend([job.job_id] if looked_at and looked_at.held else [])
             elif judged[0] is Verdict.FAIL and job.blames:
