@@ -9,6 +9,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from node_health import node
 from node_health.check import Machine
 from node_health.node import Declared
 from node_health.sources import nvml
@@ -82,7 +83,8 @@ def test_a_bundle_runs_without_the_checkout(tmp_path: Path, monkeypatch: pytest.
     assert set(outcomes(report).values()) == {"passed", "skipped"}
 
 
-def test_what_nvml_said_is_recorded_with_what_it_refused() -> None:
+def test_what_nvml_said_is_recorded_with_what_it_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node, "COUNTERS", tmp_path)
     snapshot = nvml.snapshot(FakeNvml(gpus=2, modes={1: "lost"}), Machine(Declared(gpus=2)))
     said = json.loads(test_nvml.recorded(snapshot))
     well, lost = said["gpus"]
