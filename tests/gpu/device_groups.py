@@ -21,7 +21,7 @@ class Unavailable(Exception):
 
 
 class Kind(StrEnum):
-    """How the kernel refuses a device: by a file of the controller, or by an eBPF program. Slurm uses both."""
+    """The kernel refuses a device by a file of the controller, or by an eBPF program. Slurm uses both."""
 
     V1 = "cgroup v1"
     V2 = "cgroup v2"

@@ -70,7 +70,7 @@ def test_slurmstepd_has_memory_besides_its_jobs(cluster: V2Cluster) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What Slurm says that a step has used."""
+    """Resources that a step has used, as Slurm tells them."""
 
     memory_bytes: int
     cpu_seconds: float

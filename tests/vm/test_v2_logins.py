@@ -47,7 +47,7 @@ def test_a_user_has_so_many_processes_and_no_more(cluster: V2Cluster) -> None:
 
 
 def test_a_user_has_his_part_of_the_cpus(cluster: V2Cluster) -> None:
-    """What earlier sessions used does not count: two loops are held back, and have no more than his part."""
+    """Two loops are held back, and have no more than his part. What earlier sessions used does not count."""
     told = cluster.ssh(TWO_LOOPS, seconds=120)
     began, used, ended, used_then = map(float, told.stdout.split())
     part = (used_then - used) / 1e6 / (ended - began)
