@@ -12,6 +12,8 @@ FORKS = """perl -e 'while (defined($p = fork)) { $p or exec "sleep", "60"; push 
 print scalar(@p), " $!"; kill 9, @p'"""
 THROTTLED_PERIODS = 20
 """Of 100 ms each: so long two loops run in which the kernel holds them back."""
+OVERRUN = 0.2
+"""Parts of a CPU: in each period, each of two processors may let a loop run until its next tick, 10 ms later."""
 TWO_LOOPS = f"""
 of() {{ sed -n "s/^$1 //p" {GROUP}/cpu.stat; }}
 now() {{ cut -d' ' -f1 /proc/uptime; }}
@@ -51,7 +53,7 @@ def test_a_user_has_his_part_of_the_cpus(cluster: V2Cluster) -> None:
     told = cluster.ssh(TWO_LOOPS, seconds=120)
     began, used, ended, used_then = map(float, told.stdout.split())
     part = (used_then - used) / 1e6 / (ended - began)
-    assert part < 1.3 * cluster.logins.cpu_millis / 1000, told
+    assert part < cluster.logins.cpu_millis / 1000 + OVERRUN, told
 
 
 def test_a_user_lifts_nothing_that_the_pods_root_lifts(cluster: V2Cluster) -> None:
