@@ -102,7 +102,7 @@ def test_tests_that_are_begun_in_a_guest_run_on_its_own_kernel(
         [sys.executable, "-c", code], tmp_path, directory=CHECKOUT, environment=environment, seconds=120, size=SMALL
     )
     assert status == 0
-    assert "on this machine's own kernel" in capfd.readouterr().err
+    assert "on this machine's own kernel" in capfd.readouterr().out
     (case,) = ElementTree.parse(report).getroot().iter("testcase")
     assert case.get("name") == "test_a_kernel_that_runs_these_tests_lacks_nothing_that_they_need"
 
