@@ -111,7 +111,7 @@ def parser() -> argparse.ArgumentParser:
     )
     in_guest.add_argument("--junit", type=Path, metavar="FILE", help="write pytest's JUnit report there")
     on_gpu = commands.add_parser("test-gpu", help="what a GPU machine shows without Kubernetes; says what it skipped")
-    on_gpu.add_argument("--record", type=Path, metavar="DIR", help="write nvidia-smi's answers there, as test data")
+    on_gpu.add_argument("--record", type=Path, metavar="DIR", help="write the driver's answers there, as test data")
     on_gpu.add_argument("--junit", type=Path, metavar="FILE", help="write pytest's JUnit report there")
     packed = on_gpu.add_mutually_exclusive_group()
     packed.add_argument("--bundle", type=Path, metavar="FILE", help="run nothing: write what a GPU machine needs")

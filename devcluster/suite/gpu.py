@@ -21,7 +21,10 @@ from devcluster.machine.progress import StepFailed
 FOLDER = "tests/gpu"
 SECONDS = 600
 TIMED_OUT = 124
-SOURCES = (FOLDER, "contract", "devcluster/fakes/nvidia_smi", "health/node_health", "images/slurm/slurm_node")
+SOURCES = (
+    FOLDER, "contract", "devcluster/fakes/nvidia_smi", "devcluster/vm/device_programs.py", "health/node_health",
+    "images/slurm/slurm_node",
+)  # fmt: skip
 """Paths of a checkout that the tests import or read."""
 IMPORTED_FROM = (".", "health", "images/slurm", "packages")
 PREFIX = "opt/slurm"
@@ -66,7 +69,7 @@ def run(
     """Run the tests of a tree and print how each ended; 0 only if none failed.
 
     Args:
-        record: the folder for what nvidia-smi answers.
+        record: the folder for what nvidia-smi and NVML answer.
         junit: where pytest's report goes.
         tree: a checkout, or what a bundle held.
         prefix: the slurm image's /opt/slurm.

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-import struct
 import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+from devcluster.vm import device_programs
 
 HIERARCHY = Path("/sys/fs/cgroup")
 CONTROLLERS = frozenset({"cpuset", "cpu", "memory", "pids", "io"})
@@ -20,10 +21,9 @@ FILE_SYSTEMS = ("nfs", "nfs4", "nfsd", "rpc_pipefs", "overlay", "fuse", "ext4")
 _IN_NAMESPACES = ("unshare", "--net", "--mount", "--propagation", "private", "sh", "-ec")
 _ANSWER_SECONDS = 20
 _LIBC = ctypes.CDLL(None, use_errno=True)
-# Numbers of Linux on x86-64 (asm/unistd_64.h), the only architecture of the tests' unpacked programs.
-_SYS_BPF, _SYS_FSOPEN = 321, 430
+# Of Linux on x86-64 (asm/unistd_64.h), the only architecture of the tests' unpacked programs.
+_SYS_FSOPEN = 430
 _FSOPEN_CLOEXEC = 1
-_BPF_PROG_LOAD, _BPF_PROG_TYPE_CGROUP_DEVICE = 5, 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +53,19 @@ def _control_groups(hierarchy: Path) -> list[str]:
 
 def has_file_system(name: str) -> bool:
     """Return whether the kernel knows a file system, after it has looked for a module (fsopen(2))."""
-    return _opens(_SYS_FSOPEN, name.encode(), _FSOPEN_CLOEXEC)
+    descriptor: int = _LIBC.syscall(_SYS_FSOPEN, name.encode(), _FSOPEN_CLOEXEC)
+    if descriptor < 0:
+        return False
+    os.close(descriptor)
+    return True
 
 
 def takes_device_programs() -> bool:
     """Return whether the kernel accepts an eBPF program for a control group's devices. This one allows all."""
-    allow_and_exit = struct.pack("<BBhiBBhi", 0xB7, 0, 0, 1, 0x95, 0, 0, 0)
-    program, license_ = ctypes.create_string_buffer(allow_and_exit), ctypes.create_string_buffer(b"GPL")
-    places = ctypes.addressof(program), ctypes.addressof(license_)
-    attributes = struct.pack("<IIQQIIQI", _BPF_PROG_TYPE_CGROUP_DEVICE, len(allow_and_exit) // 8, *places, 0, 0, 0, 0)
-    return _opens(_SYS_BPF, _BPF_PROG_LOAD, attributes, len(attributes))
-
-
-def _opens(number: int, *arguments: object) -> bool:
-    descriptor: int = _LIBC.syscall(number, *arguments)
-    if descriptor < 0:
+    try:
+        os.close(device_programs.load(device_programs.ALLOW_ALL))
+    except OSError:
         return False
-    os.close(descriptor)
     return True
 
 

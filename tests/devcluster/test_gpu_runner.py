@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
+import stat
 import tarfile
 from pathlib import Path
 
 import pytest
+from node_health import node
+from node_health.check import Machine
+from node_health.node import Declared
+from node_health.sources import nvml
 
 from devcluster.suite import gpu, gpu_bundle
+from tests.gpu import device_groups, test_nvml
+from tests.gpu.device_groups import Kind
+from tests.health.fakes.fake_nvml import DRIVER, FakeNvml
 
 ANSWERS = "#!/bin/sh\necho '0, GPU-1b2c3d4e-0001, 0'\necho '1, GPU-1b2c3d4e-0002, [N/A]'\n"
 needs_no_gpu = pytest.mark.skipif(gpu.has_gpu(), reason="this machine has a GPU")
@@ -71,3 +81,30 @@ def test_a_bundle_runs_without_the_checkout(tmp_path: Path, monkeypatch: pytest.
         assert not [name for name in packed.getnames() if "__pycache__" in name]
     assert gpu.run_bundle(bundle, None, report) == 0
     assert set(outcomes(report).values()) == {"passed", "skipped"}
+
+
+def test_what_nvml_said_is_recorded_with_what_it_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node, "COUNTERS", tmp_path)
+    snapshot = nvml.snapshot(FakeNvml(gpus=2, modes={1: "lost"}), Machine(Declared(gpus=2)))
+    said = json.loads(test_nvml.recorded(snapshot))
+    well, lost = said["gpus"]
+    assert said["driver"] == DRIVER
+    assert (well["facts"]["temperature"], well["facts"]["NVLink states"]) == (31, [1] * 18)
+    assert well["unread"]["retired pages"]["code"] == 3
+    assert lost["lost"]
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_a_group_that_was_refused_a_device_opens_all_others(tmp_path: Path, kind: Kind) -> None:
+    """Two devices of the kernel stand for GPUs."""
+    refused, other = devices = [tmp_path / "gpu0", tmp_path / "gpu1"]
+    try:
+        for file, number in zip(devices, (os.makedev(1, 5), os.makedev(1, 7)), strict=True):
+            os.mknod(file, 0o666 | stat.S_IFCHR, number)
+        with device_groups.make(kind) as group:
+            assert group.opened(devices) == devices
+            group.deny(refused)
+            assert group.opened(devices) == [other]
+    except (device_groups.Unavailable, PermissionError) as error:
+        pytest.skip(str(error))
+    assert refused.open("rb").read(1) == b"\0", "who is in no such group opens it"

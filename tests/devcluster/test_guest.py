@@ -89,5 +89,23 @@ def test_results_come_back_of_tests_that_hang(tmp_path: Path) -> None:
     assert "test_that_passes" in {case.get("name") for case in ElementTree.parse(report).getroot().iter("testcase")}
 
 
+@needs_kernel
+def test_tests_that_are_begun_in_a_guest_run_on_its_own_kernel(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A machine that lacks nothing, as the guest: no second guest starts in it."""
+    report = tmp_path / "report.xml"
+    begin = f"tests.run(['tests/vm/test_this_kernel.py'], Path({str(report)!r}))"
+    code = f"import sys; from pathlib import Path; from devcluster.vm import tests; sys.exit({begin})"
+    environment = vm_tests.environment()
+    status = guest.run(
+        [sys.executable, "-c", code], tmp_path, directory=CHECKOUT, environment=environment, seconds=120, size=SMALL
+    )
+    assert status == 0
+    assert "on this machine's own kernel" in capfd.readouterr().out
+    (case,) = ElementTree.parse(report).getroot().iter("testcase")
+    assert case.get("name") == "test_a_kernel_that_runs_these_tests_lacks_nothing_that_they_need"
+
+
 def test_on_whatever_kernel_this_is() -> None:
     assert Path("/proc/self/cgroup").exists()

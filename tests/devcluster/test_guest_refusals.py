@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -92,6 +96,43 @@ def test_a_kernel_that_cannot_be_built_says_what_is_missing(tmp_path: Path, monk
     monkeypatch.setattr(kernel, "SOURCES", (kernel.Source("linux-source-0.1", "0.1-1", "0" * 64),))
     with pytest.raises(StepFailed, match=r"no source of the guest's kernel can be had from .*linux-source-0.1_0.1-1"):
         kernel.build()
+
+
+class Mirror(BaseHTTPRequestHandler):
+    """An archive whose package is another than the one that was pinned."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"another package")
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing of it."""
+
+
+@pytest.fixture
+def mirror(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Mirror) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/debian"
+        monkeypatch.setattr(kernel, "apt_mirror", lambda: url)
+        yield url
+        server.shutdown()
+
+
+def test_a_source_of_the_kernel_that_is_not_the_pinned_one_is_refused_before_it_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mirror: str
+) -> None:
+    monkeypatch.setenv("PULUMI_SLURM_CACHE", str(tmp_path))
+    monkeypatch.setattr(kernel, "BUILD_BYTES", 0)
+    monkeypatch.setattr(kernel, "BUILD_TOOLS", ())
+    monkeypatch.setattr(kernel, "run_logged", lambda *_, **__: pytest.fail("it was unpacked"))
+    monkeypatch.setattr(kernel, "SOURCES", (kernel.Source("linux-source-0.1", "0.1-1", "0" * 64),))
+    found = hashlib.sha256(b"another package").hexdigest()
+    said = f"can be had from {mirror} .*linux-source-0.1_0.1-1_all.deb has the SHA-256 {found}, not {'0' * 64}"
+    with pytest.raises(StepFailed, match=said):
+        kernel.build()
+    assert [path.name for path in (tmp_path / "vm").iterdir()] == [".lock"], "nothing of it is kept"
 
 
 def test_every_root_that_tests_in_the_guest_make_is_in_the_cache_before_it_starts() -> None:

@@ -57,6 +57,15 @@ def try_mount(line: str) -> str:
 
 
 @pytest.fixture
+def record() -> Path:
+    """The folder for what the driver answers, as data for other tests."""
+    folder = os.environ.get("PULUMI_SLURM_GPU_RECORD")
+    if not folder:
+        pytest.skip("nobody asked for it: --record DIR")
+    return Path(folder)
+
+
+@pytest.fixture
 def prefix() -> Path:
     """The slurm image's /opt/slurm, unpacked by the runner."""
     folder = os.environ.get("PULUMI_SLURM_PREFIX")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import runpy
 import subprocess
@@ -46,12 +45,9 @@ def test_the_fake_answers_in_the_same_shape(
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_its_answers_are_recorded(nvidia_smi: Path, name: str) -> None:
-    folder = os.environ.get("PULUMI_SLURM_GPU_RECORD")
-    if not folder:
-        pytest.skip("nobody asked for it: --record DIR")
+def test_its_answers_are_recorded(nvidia_smi: Path, record: Path, name: str) -> None:
     asked = [str(nvidia_smi), *RECORDED[name]]
     done = subprocess.run(asked, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 0, done
     assert done.stdout, asked
-    (Path(folder) / name).write_text(done.stdout)
+    (record / name).write_text(done.stdout)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,11 @@ from node_health.check import Applies, Machine
 from node_health.node import Declared
 from node_health.sources import nvml
 from node_health.sources.gpu_facts import NOT_SUPPORTED, Fact, Snapshot
+
+
+def recorded(snapshot: Snapshot) -> str:
+    """Return what NVML said of the driver and each GPU as JSON, its refusals among it."""
+    return json.dumps(dataclasses.asdict(snapshot), indent=2)
 
 
 @pytest.fixture
@@ -33,3 +40,9 @@ def test_every_check_of_gpus_comes_to_a_verdict(snapshot: Snapshot, device_files
     answers = {check.name: run.judge(check, snapshot, machine) for check in checks}
     assert len(answers) > 10
     assert [name for name, answer in answers.items() if "Error" in str(answer)] == []
+
+
+def test_its_facts_are_recorded(snapshot: Snapshot, record: Path) -> None:
+    file = record / "nvml.json"
+    file.write_text(recorded(snapshot))
+    assert len(json.loads(file.read_text())["gpus"]) == len(snapshot.gpus)

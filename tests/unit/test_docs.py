@@ -13,6 +13,8 @@ PAGES = sorted([*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/**/*.md")])
 MAPS = [CHECKOUT / "CONTRIBUTING.md", CHECKOUT / "docs/architecture.md"]
 CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+RECORDS = [CHECKOUT / "docs/tested.md", CHECKOUT / "docs/nfs.md"]
+TEST = re.compile(r"`(?:tests/)?((?:\w+/)+test_\w+|vm(?:/\w+)*)(?:\.py)?`")
 PATH = re.compile(r"`((?:[\w.-]+/)+(?:[\w.-]+\.\w+)?)`")
 
 
@@ -44,6 +46,15 @@ def test_the_map_names_files_that_are_there(page: Path) -> None:
     assert len(named) > 10
     made_later = {"build/release/"}
     assert {path for path in named - made_later if not (CHECKOUT / path).exists()} == set()
+
+
+@pytest.mark.parametrize("page", RECORDS, ids=lambda page: page.name)
+def test_each_test_that_a_record_names_is_there(page: Path) -> None:
+    """A file or a folder below tests, such as `vm/test_v2_jobs`."""
+    named = set(TEST.findall(page.read_text()))
+    assert len(named) > 5
+    missing = {name for name in named if not any((CHECKOUT / "tests" / f"{name}{end}").exists() for end in ("", ".py"))}
+    assert missing == set()
 
 
 def test_each_limit_is_in_a_group_and_says_one_thing() -> None:

@@ -250,19 +250,32 @@ def test_a_full_server_is_an_error_that_breaks_no_file_and_passes(cluster: NfsCl
     wait("gil on the other node", lambda: cluster.jail("id gil", name=SECOND).returncode == 0, SEEN_WITHIN_SECONDS)
 
 
+# The server keeps what a silent client had until another one asks for it.
+ENDS_OF_LEASES: dict[str, Callable[[NfsServer], None]] = {
+    "by its administrator": NfsServer.end_leases,
+    "by silence": lambda server: server.hang("node-1"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS_OF_LEASES)
 def test_a_node_whose_lease_ended_loses_its_locks_and_works_on(
-    cluster: NfsCluster, server: NfsServer, version: str, held_lock: threading.Thread
+    cluster: NfsCluster, server: NfsServer, version: str, held_lock: threading.Thread, end: str
 ) -> None:
     if version == "3":
         pytest.skip("version 3 has no lease")
-    job = cluster.submit("until test -e go; do sleep 0.2; done; echo went on > after")
-    server.end_leases()
-    wait("the other node has the lock", lambda: not cluster.is_locked_out(SECOND), 60)
+    job = cluster.submit("touch begun; until test -e go; do sleep 0.2; done; echo went on > after")
+    cluster.wait("the job runs", (server.export / "persistent/home/alice/begun").exists, 60)
+    try:
+        ENDS_OF_LEASES[end](server)
+        wait("the other node has the lock", lambda: not cluster.is_locked_out(SECOND), 60)
+    finally:
+        server.recover()
+    cluster.wait("the node is in service", lambda: "pulumi-slurm:jail" not in cluster.node_says(WORKER), 120)
     assert held_lock.is_alive()
     assert cluster.jail("touch go", user=ALICE).returncode == 0
     cluster.ended(job)
-    assert cluster.jail("cat after; rm after go", user=ALICE, name=SECOND).stdout == "went on\n"
-    assert cluster.ssh("srun -N2 true").returncode == 0
+    assert cluster.jail("cat after; rm after begun go", user=ALICE, name=SECOND).stdout == "went on\n"
+    assert cluster.ssh("srun -N2 true", seconds=90).returncode == 0
 
 
 def test_nodes_whose_mounts_hang_say_so_keep_jobs_and_sessions_let_logins_wait_and_return(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import pytest
 
@@ -67,19 +68,35 @@ def test_slurmstepd_has_memory_besides_its_jobs(cluster: V2Cluster) -> None:
         assert job == of_job > batch
 
 
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Resources that a step has used, as Slurm tells them."""
+
+    memory_bytes: int
+    cpu_seconds: float
+
+
+def seconds(shown: str) -> float:
+    """Return a time as sstat(1) shows it, such as 00:01:07 or 01:07.000, in seconds."""
+    return reduce(lambda before, part: before * 60 + float(part), shown.split(":"), 0.0)
+
+
 def test_slurm_tells_what_a_running_step_uses(cluster: V2Cluster) -> None:
     with cluster.life_of_a_job():
-        script = "perl -e '@held = (q(a) x (150 << 20)); sleep 1000'"
+        script = "perl -e '@held = (q(a) x (150 << 20)); 1 while (times)[0] < 5; sleep 1000'"
         job = cluster.jail(
             f'sbatch --parsable --mem=400 --acctg-freq=5 -o use --wrap "srun {script}"', user=ALICE
         ).stdout.strip()
 
-        def used() -> int:
-            shown = cluster.jail(f"sstat -n -P --noconvert -o MaxRSS -j {job}.0", user=ALICE).stdout.strip()
-            return int(shown or 0)
+        def used() -> Use:
+            shown = cluster.jail(f"sstat -n -P --noconvert -o MaxRSS,AveCPU -j {job}.0", user=ALICE).stdout.strip()
+            memory, _, cpu = shown.partition("|")
+            return Use(int(memory or 0), seconds(cpu or "0"))
 
-        cluster.wait("its memory is told", lambda: used() >= 150 << 20, 90)
-        assert used() <= 400 << 20, "no more than the job may have"
+        cluster.wait("its memory is told", lambda: used().memory_bytes >= 150 << 20, 90)
+        cluster.wait("its CPU time is told", lambda: used().cpu_seconds >= 4, 90)
+        assert used().memory_bytes <= 400 << 20, "no more than the job may have"
+        assert used().cpu_seconds < 60, "its loop ends, and it sleeps"
         cluster.jail(f"scancel {job}", user=ALICE)
 
 

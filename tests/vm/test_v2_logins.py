@@ -10,10 +10,18 @@ from tests.vm.v2_cluster import V2Cluster
 GROUP = f"/sys/fs/cgroup/users/{ALICE}"
 FORKS = """perl -e 'while (defined($p = fork)) { $p or exec "sleep", "60"; push @p, $p; last if @p > %d }
 print scalar(@p), " $!"; kill 9, @p'"""
+THROTTLED_PERIODS = 20
+"""Of 100 ms each: so long two loops run in which the kernel holds them back."""
+OVERRUN = 0.2
+"""Parts of a CPU: in each period, each of two processors may let a loop run until its next tick, 10 ms later."""
 TWO_LOOPS = f"""
+of() {{ sed -n "s/^$1 //p" {GROUP}/cpu.stat; }}
+now() {{ cut -d' ' -f1 /proc/uptime; }}
+began=$(now) used=$(of usage_usec) held=$(of nr_throttled)
 for one in 1 2; do (while :; do :; done) & done
-until grep -q 'nr_throttled [1-9]' {GROUP}/cpu.stat; do sleep 0.2; done
-kill $(jobs -p); echo held
+until [ $(of nr_throttled) -ge $((held + {THROTTLED_PERIODS})) ]; do sleep 0.2; done
+echo $began $used $(now) $(of usage_usec)
+kill $(jobs -p)
 """
 
 
@@ -41,8 +49,11 @@ def test_a_user_has_so_many_processes_and_no_more(cluster: V2Cluster) -> None:
 
 
 def test_a_user_has_his_part_of_the_cpus(cluster: V2Cluster) -> None:
-    held = cluster.ssh(TWO_LOOPS, seconds=120)
-    assert held.stdout == "held\n", held
+    """Two loops are held back, and have no more than his part. What earlier sessions used does not count."""
+    told = cluster.ssh(TWO_LOOPS, seconds=120)
+    began, used, ended, used_then = map(float, told.stdout.split())
+    part = (used_then - used) / 1e6 / (ended - began)
+    assert part < cluster.logins.cpu_millis / 1000 + OVERRUN, told
 
 
 def test_a_user_lifts_nothing_that_the_pods_root_lifts(cluster: V2Cluster) -> None:
