@@ -23,8 +23,8 @@ GUARD = "stepd_guard.so"
 MESSAGE_GUARD = "message_guard.so"
 """Library of daemons that take messages: they check the sender before they read one (native/doors/message_guard.c)."""
 LISTENERS = {
-    PREFIX / name
-    for name in ("sbin/slurmd", "sbin/slurmctld", "sbin/slurmdbd", "bin/srun", "bin/salloc", "bin/sattach")
+    *(PREFIX / "sbin" / name for name in ("slurmd", "slurmctld", "slurmdbd")),
+    *(PREFIX / "bin" / name for name in ("srun", "salloc", "sattach", "swait")),
 }
 ROOT_GUARD = "root_guard.so"
 """Library of Slurm's commands. It tells root of the jail whom Slurm obeys (native/doors/root_guard.c)."""

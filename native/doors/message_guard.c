@@ -8,7 +8,7 @@
  *   - no program reads a message without a token;
  *   - slurmd reads from users only the messages that their commands send to a node;
  *   - slurmctld reads from users neither answers nor messages between nodes and clients;
- *   - srun, salloc and sattach read, at their own ports, messages of root, SlurmUser and their own user;
+ *   - srun, salloc, sattach and swait read, at their own ports, messages of root, SlurmUser and their own user;
  *   - slurmdbd reads nothing from a connection that has not named its user (persist_guard.c);
  *   - a child of slurmd reads a user's launch first: the child may crash or hang in slurmd's place (launch_reader.c).
  *     It checks that slurmd would find its part of the launch (launch_check.c).
@@ -85,8 +85,8 @@ static enum { NODE, CONTROLLER, CLIENT, DATABASE } role;
 static const struct {
     const char *name;
     int role;
-} programs[] = {{"slurmd", NODE}, {"slurmctld", CONTROLLER}, {"slurmdbd", DATABASE},
-                {"srun", CLIENT}, {"salloc", CLIENT},        {"sattach", CLIENT}};
+} programs[] = {{"slurmd", NODE},   {"slurmctld", CONTROLLER}, {"slurmdbd", DATABASE}, {"srun", CLIENT},
+                {"salloc", CLIENT}, {"sattach", CLIENT},       {"swait", CLIENT}};
 
 /* This thread's state: it waits for an answer that it asked for, or holds a message that came to the port. */
 static __thread struct {

@@ -3,7 +3,8 @@
  * slurmdbd (26.05.5) reads a first message of any type, and answers that the type is wrong. It then takes the next
  * message for that of a known user, and crashes (auth_ids_set). Anybody who reaches its port could do that. With this
  * library it reads from users only the messages of sacct, sreport and sacctmgr. Answers, and messages about jobs and
- * nodes, it reads from Slurm alone. Each connection has a thread of its own. */
+ * nodes, it reads from Slurm alone. So it does requests for archives, since they name a program that slurmdbd runs, or
+ * SQL. Each connection has a thread of its own. */
 #include "message_guard.h"
 
 #include <arpa/inet.h>
@@ -13,9 +14,10 @@
 #define ACCESS_DENIED 2002 /* ESLURM_ACCESS_DENIED */
 
 static const char *const of_users[] = {
-    "DBD_GET_",     "DBD_ADD_",        "DBD_MODIFY_",         "DBD_REMOVE_",    "DBD_ARCHIVE_", "DBD_FINI",
+    "DBD_GET_",     "DBD_ADD_",        "DBD_MODIFY_",         "DBD_REMOVE_",    "DBD_FINI",
     "DBD_RECONFIG", "DBD_CLEAR_STATS", "DBD_FIX_RUNAWAY_JOB", "DBD_ROLL_USAGE", "DBD_SHUTDOWN",
 };
+#define ARCHIVE "DBD_ARCHIVE_" /* sacctmgr archive dump and load; Slurm itself takes them from administrators. */
 
 int slurm_persist_conn_process_msg(void *connection, void *message, char *text, uint32_t size, void **answer,
                                    bool first);
@@ -40,9 +42,15 @@ static bool may_ask(uint16_t type) {
     return false;
 }
 
+/* sacctmgr prints it. */
+static char *why_refused(uint16_t type) {
+    static char archive[] = "refused: an archive has slurmdbd run a program or SQL, so ask for it in slurmdbd's pod";
+    static char others[] = "refused: not of this user, or before it is known who asks";
+    return peer.is_known && !strncmp(name_of(type, 1), ARCHIVE, strlen(ARCHIVE)) ? archive : others;
+}
+
 int slurm_persist_conn_process_msg(void *connection, void *message, char *text, uint32_t size, void **answer,
                                    bool first) {
-    static char why[] = "refused: not of this user, or before it is known who asks";
     uint16_t type = 0;
     if (!guard_is_database())
         return real_process(connection, message, text, size, answer, first);
@@ -54,7 +62,7 @@ int slurm_persist_conn_process_msg(void *connection, void *message, char *text, 
     if (!may_ask(type)) {
         fprintf(stderr, "error: refused %s from uid %d\n",
                 type == PERSIST_INIT ? "REQUEST_PERSIST_INIT" : name_of(type, 1), peer.is_known ? (int)peer.user : -1);
-        *answer = answer_of(connection, ACCESS_DENIED, why, type);
+        *answer = answer_of(connection, ACCESS_DENIED, why_refused(type), type);
         return REFUSED;
     }
     int failed = real_process(connection, message, text, size, answer, first);

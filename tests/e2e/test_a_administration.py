@@ -39,6 +39,15 @@ def test_an_administrator_drains_and_undrains_as_himself_and_others_do_not(slurm
     slurm.wait("he lifts it", lambda: not drained(slurm))
 
 
+@pytest.mark.parametrize("words", ["dump script=/bin/true", "load insert='do 1'"])
+def test_slurmdbd_runs_no_program_and_no_sql_for_an_administrator(slurm, admin, words):
+    """Root of the jail can become him, and slurmdbd's pod has the cluster's keys."""
+    refused = slurm.sh(f"sacctmgr -i archive {words}", user=admin)
+    assert refused.status != 0, refused
+    assert "so ask for it in slurmdbd's pod" in refused.stderr, refused
+    slurm.on_pod("slurm-accounting-0", f"sacctmgr -i archive {words}").ok()
+
+
 @pytest.mark.parametrize("where", ["sudo {}", "srun -n1 sudo {}"], ids=["login", "job"])
 @pytest.mark.parametrize("line", [UNDRAIN, "srun -n1 id", "sbatch --wrap id", "scontrol token", "squeue"])
 def test_root_of_the_jail_is_told_what_to_do_instead(slurm, where, line):

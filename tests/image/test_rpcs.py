@@ -191,6 +191,13 @@ with socket.create_connection(("127.0.0.1", 6818), 9) as slurmd:
 """
 
 
+@pytest.mark.parametrize("client", ["srun", "salloc", "sattach", "swait"])
+def test_each_client_that_listens_loads_the_library_that_asks_who_sends(daemons: Daemons, client: str) -> None:
+    loaded = daemons.cluster.jail(f"LD_TRACE_LOADED_OBJECTS=1 {client}; {client} --usage", user=ALICE)
+    assert "message_guard.so => /opt/slurm/lib/message_guard.so" in loaded.stdout
+    assert "Usage" in loaded.stdout, loaded
+
+
 def test_slurmd_speaks_no_http(daemons: Daemons) -> None:
     asked = daemons.cluster.jail(f"python3 -c {shlex.quote(HTTP)}", user=ALICE)
     assert asked.stdout == "connected\n", asked

@@ -166,7 +166,15 @@ void *slurm_persist_make_rc_msg(void *connection, uint32_t code, char *text, uin
 
 const char *slurmdbd_msg_type_2_str(unsigned type, int exact) {
     (void)exact;
-    return type == 1401 ? "DBD_FINI" : type == 1432 ? "DBD_GET_JOBS_COND" : "DBD_JOB_START";
+    static const struct {
+        unsigned type;
+        const char *name;
+    } names[] = {
+        {1401, "DBD_FINI"}, {1432, "DBD_GET_JOBS_COND"}, {1459, "DBD_ARCHIVE_DUMP"}, {1460, "DBD_ARCHIVE_LOAD"}};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (names[i].type == type)
+            return names[i].name;
+    return "DBD_JOB_START";
 }
 
 int job_record_unpack(void **job, int tres, void *buffer, uint16_t version) {

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import build_prefix
 import pytest
 
 HERE, NATIVE = Path(__file__).parent, Path("native")
@@ -16,6 +18,7 @@ NOBODY, ROOT, SLURM, ALICE = -1, 0, 64030, 1000
 PING, ANSWER, TRIGGER, FORWARD, LAUNCH, SIGNAL, PMI = 1008, 2004, 2017, 5029, 6001, 6004, 7204
 CANCEL, REATTACH = 5032, 6007
 PERSIST_INIT, DBD_FINI, DBD_GET_JOBS, DBD_JOB_START = 6500, 1401, 1432, 1425
+DBD_ARCHIVE_DUMP, DBD_ARCHIVE_LOAD = 1459, 1460
 SOURCES = ("message_guard.c", "launch_reader.c", "launch_check.c", "persist_guard.c")
 NO_VALUE = 0xFFFFFFFE
 Ask = Callable[..., str]
@@ -30,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _gcc(*shared, "-o", f"{folder}/guard.so", *(str(NATIVE / "doors" / name) for name in SOURCES))
     linked = ("-Wl,--no-as-needed", f"{folder}/guard.so", f"{folder}/libslurm.so")
     _gcc("-o", f"{folder}/slurmd", str(probe), *linked)
-    for name in ("slurmctld", "slurmdbd", "srun", "salloc", "sattach", "unknown"):
+    for name in ("slurmctld", "slurmdbd", "srun", "salloc", "sattach", "swait", "unknown"):
         shutil.copy(folder / "slurmd", folder / name)
     return folder
 
@@ -59,7 +62,12 @@ def ask(folder: Path) -> Ask:
     return asked
 
 
-@pytest.mark.parametrize("program", ["slurmd", "slurmctld", "srun", "salloc", "sattach", "unknown"])
+def test_the_library_knows_each_program_that_must_load_it() -> None:
+    known = re.findall(r'\{"(\w+)", [A-Z]+\}', (NATIVE / "doors/message_guard.c").read_text())
+    assert sorted(known) == sorted(program.name for program in build_prefix.LISTENERS)
+
+
+@pytest.mark.parametrize("program", ["slurmd", "slurmctld", "srun", "salloc", "sattach", "swait", "unknown"])
 def test_a_message_without_a_token_is_read_by_nobody(ask: Ask, program: str) -> None:
     assert {ask(program, kind, NOBODY) for kind in (PING, ANSWER, LAUNCH)} == {"refused"}
     assert ask(program, ANSWER, NOBODY, how="asked") == "read", "but for an answer that it asked for"
@@ -82,7 +90,7 @@ def test_slurmctld_reads_of_users_requests(ask: Ask) -> None:
     assert {ask("slurmctld", kind, ALICE) for kind in (ANSWER, TRIGGER, LAUNCH, PMI)} == {"refused"}
 
 
-@pytest.mark.parametrize("program", ["srun", "salloc", "sattach"])
+@pytest.mark.parametrize("program", ["srun", "salloc", "sattach", "swait"])
 @pytest.mark.parametrize("how", ["received", "accepted"])
 def test_a_client_reads_at_its_ports_of_nobody_but_slurm_and_its_own_user(ask: Ask, program: str, how: str) -> None:
     asked = [(ANSWER, SLURM), (ANSWER, os.getuid()), (ANSWER, NOBODY), (ANSWER, os.getuid() + 1)]
@@ -104,6 +112,13 @@ def test_slurmdbd_reads_nothing_before_it_knows_whose_the_connection_is(ask: Ask
 def test_slurmdbd_reads_slurmctlds_records_of_slurm_alone(ask: Ask) -> None:
     assert connect(ask, ALICE, PERSIST_INIT, DBD_JOB_START, PERSIST_INIT) == "read refused refused"
     assert connect(ask, SLURM, PERSIST_INIT, DBD_JOB_START) == "read read"
+
+
+@pytest.mark.parametrize("archive", [DBD_ARCHIVE_DUMP, DBD_ARCHIVE_LOAD])
+def test_slurmdbd_runs_no_program_and_no_sql_for_an_administrator(ask: Ask, archive: int) -> None:
+    """Root of the jail can become one, and slurmdbd's pod has the cluster's keys."""
+    assert connect(ask, ALICE, PERSIST_INIT, archive, DBD_GET_JOBS) == "read refused read"
+    assert connect(ask, SLURM, PERSIST_INIT, archive) == "read read", "in slurmdbd's own pod it works"
 
 
 def launch(nodes: int, listed: str, counts: int = 0, repeats: tuple[int, ...] = (), het: int = NO_VALUE) -> str:

@@ -308,6 +308,16 @@ def test_root_of_the_jail_whom_slurm_answers_is_a_fault() -> None:
     assert "neither ran nor" in outcome("Permission denied", who=Who.ROOT)[0]
 
 
+def test_what_slurm_does_for_nobody_of_the_jail_is_a_fault_of_an_administrators_line_too() -> None:
+    archive = {"option": "sacctmgr-archive", "shows": commands.WENT_THROUGH, "is_nobodys": True}
+    for who in (Who.USER, Who.ADMINISTRATOR):
+        assert "did it for somebody of the jail" in outcome("status=0", who=who, **archive)[0]
+        assert not outcome("error: refused: an archive has slurmdbd run a program or SQL, so ask", who=who, **archive)
+    tried = [run for run in runs.draw(3, plan(None, 0)) if run.option == "sacctmgr-archive"]
+    assert {run.who for run in tried} == {Who.USER, Who.ROOT, Who.OTHER, Who.ADMINISTRATOR}
+    assert all(run.is_nobodys for run in tried)
+
+
 def test_a_message_that_slurmd_takes_and_the_table_lacks_is_told() -> None:
     names = ["REQUEST_OF_TOMORROW", "REQUEST_OF_SLURMCTLD", "RESPONSE_UNREAD"]
     assert len(rpcs.unclassified(names, ["0", rpcs.UNKNOWN, "5003"])) == 1

@@ -31,7 +31,7 @@ NOBODY = Refusal("root of the jail is nobody to Slurm")
 """To root of the jail Slurm's own commands say it before they begin (native/doors/root_guard.c)."""
 PATHS = (
     "--input", "--output", "--error", "--chdir", "--bcast", "--container", "--bbf", "--nodefile", "--export-file",
-    "sbcast", "scontrol-write", "sacctmgr-dump", "sacctmgr-load", "sacctmgr-archive",
+    "sbcast", "scontrol-write", "sacctmgr-dump", "sacctmgr-load",
 )  # fmt: skip
 REFUSALS: tuple[Refusal, ...] = (
     Refusal(
@@ -84,6 +84,8 @@ REFUSALS: tuple[Refusal, ...] = (
         "|is not in the accounting system",
         ("sacctmgr",),
     ),
+    # native/doors/persist_guard.c says it, to an administrator, too.
+    Refusal("an archive has slurmdbd run a program or SQL", ("sacctmgr-archive",)),
     # slurmctld reads triggers of SlurmUser alone, and closes the connection (native/doors/message_guard.c).
     Refusal("Zero Bytes were transmitted or received", ("strigger",)),
     Refusal("scontrol_reboot_nodes error:Permission denied", ("scontrol-reboot",)),
@@ -110,6 +112,8 @@ def _failure(run: Run, told: bool, said: str) -> str:
     shown = f"{run.line!r}: {said[-400:]!r}"
     if run.who is Who.ROOT and went_through:
         return f"{run.label}: Slurm did it for root of the jail: {shown}"
+    if run.is_nobodys and went_through:
+        return f"{run.label}: Slurm did it for somebody of the jail: {shown}"
     if went_through:
         return ""
     if run.option.count(" --") > 1:

@@ -49,6 +49,7 @@ class Run:
         works: whether a witness must have run, since it is the option's plain use.
         shows: what its output has when it went through; without that, a witness shows it.
         leaves_job: whether somebody else's line forgets the job in which it begins.
+        is_nobodys: whether it may go through for nobody of the jail.
     """
 
     label: str
@@ -59,6 +60,7 @@ class Run:
     works: bool = False
     shows: str = ""
     leaves_job: bool = True
+    is_nobodys: bool = False
 
     def shell(self, seconds: int) -> str:
         """The line as whoever starts it runs it, with a limit."""
@@ -138,8 +140,11 @@ class Draw:
         witness = f"{PROGRAM} label={label}"
         line = command.line.format(label=label, witness=witness)
         self.runs.append(
-            Run(label, line, who, from_login, command.name, command.works, command.shows, leaves_job=False)
-        )
+            Run(
+                label, line, who, from_login, command.name, command.works, command.shows,
+                leaves_job=False, is_nobodys=command.is_nobodys,
+            )
+        )  # fmt: skip
 
     def _label(self, name: str, who: Who, from_login: bool) -> str:
         return f"{self.seed}-{len(self.runs)}-{name}-{who.name.lower()}-{'login' if from_login else 'job'}"
