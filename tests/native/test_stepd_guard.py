@@ -110,6 +110,19 @@ def test_slurmstepd_writes_no_configuration_and_what_is_the_nodes(guard: Guard, 
     assert output.decode().splitlines()[1:-1] == ["Read-only file system", "done"]
 
 
+GIVEN_UP = 1 << 10 | 1 << 19
+"""NET_BIND_SERVICE and SYS_PTRACE: who lacks one that tini and slurmd have can't look into them."""
+
+
+def test_the_first_thread_already_lacks_what_a_look_into_tini_and_slurmd_takes(guard: Guard) -> None:
+    def first(*arguments: str) -> list[int]:
+        output, _ = guard.run(guard.good, *arguments, threads="1")
+        return [int(line.split()[1], 16) for line in output.decode().splitlines()[1:3]]
+
+    assert [held & GIVEN_UP for held in first()] == [0, 0]
+    assert [held & GIVEN_UP for held in first("getenv")] == [GIVEN_UP] * 2, "a mode that gives nothing up has both"
+
+
 def test_threads_are_born_with_what_ending_a_job_takes_alone(guard: Guard) -> None:
     output, _ = guard.run(guard.good, threads="1")
     first, others = output.decode().splitlines()[1:3], output.decode().splitlines()[3:5]
