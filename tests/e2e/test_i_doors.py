@@ -70,3 +70,11 @@ def test_a_shell_that_reads_its_commands_sees_what_a_remote_command_sees(slurm, 
     )  # fmt: skip
     assert shell.returncode == 0, shell.stderr
     assert facts(shell.stdout) == remote_command
+
+
+@pytest.mark.parametrize("pod", ["cpu-0", "slurm-login-0"])
+def test_nothing_is_written_to_the_root_of_a_nodes_pod(slurm, pod):
+    """There slurmd opens paths for users, and a login node's daemons do."""
+    for folder in ("/usr", "/etc", "/opt/slurm/bin"):
+        assert "Read-only file system" in slurm.on_pod(pod, f"touch {folder}/made").stderr, folder
+    slurm.on_pod(pod, "touch /run/made && rm /run/made").ok()

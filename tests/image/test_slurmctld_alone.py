@@ -55,7 +55,7 @@ def test_a_client_of_ones_own_has_slurmd_write_no_file_into_the_pod(cluster: Sma
         assert cluster.pod(f"ls {place}").returncode != 0
     assert f"refused REQUEST_FILE_BCAST from uid {ALICE}" in cluster.log(WORKER)
     for name in (WORKER, LOGIN):
-        assert "noexec" in cluster.pod("findmnt -n -o OPTIONS /tmp", name=name).stdout.split(",")
+        assert {"noexec", "size=16384k"} <= {*cluster.pod("findmnt -n -o OPTIONS /tmp", name=name).stdout.split(",")}
 
 
 TAKE = f"""

@@ -12,7 +12,7 @@ from components.jail import jail_population
 from components.kubernetes.manifest import Manifest
 from components.pods import pod_security
 from contract import names
-from tests.unit.samples import DIRECTORY, GPU_SET, SMALL, changed
+from tests.unit.samples import DIRECTORY, EVERYTHING, GPU_SET, SMALL, changed
 
 CONFIG = parse(changed("nodeSets", [SMALL["nodeSets"][0], GPU_SET], changed("directory", DIRECTORY)))
 MANIFESTS = slurm_cluster.manifests(CONFIG)
@@ -94,6 +94,17 @@ def test_capabilities_are_those_with_a_reason(name: str, reasons: dict[str, str]
     capabilities = pod(workload(name))["containers"][0]["securityContext"]["capabilities"]
     assert capabilities == {"drop": ["ALL"], "add": sorted(reasons)}
     assert all(len(reason) > 10 for reason in reasons.values())
+
+
+def test_the_root_of_each_worker_and_login_node_is_read_only() -> None:
+    """slurmd opens paths there for users."""
+    roots = {
+        each.name: [container["securityContext"].get("readOnlyRootFilesystem") for container in containers(each)]
+        for each in slurm_cluster.manifests(parse(EVERYTHING))
+        if each.body["metadata"]["labels"][names.LABEL_COMPONENT] in ("worker", "login", "login-set")
+        if each.kind == "StatefulSet"
+    }
+    assert roots == {name: [True] for name in ("cpu", "h100", names.LOGIN, f"{names.LOGIN}-data")}
 
 
 @pytest.mark.parametrize("node_set", ["cpu", "h100"])
