@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.image import roots
+from tests.image.pods import WORKER
 from tests.image.small_cluster import ALICE, SmallCluster
 from tests.witness import judge
 from tests.witness.installed import Installed
 from tests.witness.planting import START_UP
 from tests.witness.small import OnSmallCluster
+from tests.witness.values import PREFIX, PROGRAM
 from tests.witness.walk import SEED, Walk
 
 
@@ -51,6 +53,30 @@ def test_start_up_files_have_no_more_rights_than_a_job(cluster: SmallCluster, wa
     told = [line for line in walk.lines()[before:] if line.one("label") == f"{SEED}-{START_UP}"]
     assert [line.one("uid") for line in told] == [f"{ALICE}:{ALICE}"]
     assert not judge.verdict(told, walk.nodes(), walk.roots())
+
+
+def test_the_judge_knows_a_process_of_the_pods_own_by_its_files_its_mounts_and_its_filters(
+    cluster: SmallCluster, walk: Walk
+) -> None:
+    before = len(walk.lines())
+    run = f"exec 9< /run/slurm-node/slurm.key; WITNESS={SEED}-pod exec /run/jail{PROGRAM}"
+    assert cluster.pod(run).returncode == 0
+    found = " ".join(judge.verdict(walk.lines()[before:], walk.nodes(), walk.roots()))
+    for fault in (
+        "a descriptor of it is on the file system of the pod's /run",
+        "sees / of the pod's /run at /run",
+        "has no filter of system calls",
+        "is among the processes of the worker pod",
+    ):
+        assert fault in found
+
+
+def test_a_file_of_a_walk_in_the_memory_of_a_pod_is_told(cluster: SmallCluster, walk: Walk) -> None:
+    files = [f"{folder}/{PREFIX}there" for folder in ("/dev/shm", "/run", "/tmp")]
+    cluster.pod(f"touch {' '.join(files)}").check_returncode()
+    assert walk.written() == [f"{WORKER} has {file}" for file in files]
+    cluster.pod(f"rm {' '.join(files)}").check_returncode()
+    assert not walk.written()
 
 
 OWN_CONFIGURATION = """

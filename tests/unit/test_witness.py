@@ -15,15 +15,19 @@ from tests.witness.runs import Run, Who
 from tests.witness.values import LIMIT, LIMITS, LISTS, PROGRAM
 from tests.witness.walk import STARTS_UP, part
 
-WORKER = judge.Node("pid:[1]", "ipc:[1]", "user:[1]", is_login=False)
-LOGIN = judge.Node("pid:[2]", "ipc:[2]", "user:[1]", is_login=True)
+FILTERS = 1
+"""Of a container's runtime."""
+DEVICES = {45: "/", 46: "/run", 47: "/run/secrets/slurm", 48: "/var/spool/slurmd", 65024: "/tmp"}
+WORKER = judge.Node("pid:[1]", "ipc:[1]", "user:[1]", is_login=False, filters=FILTERS, devices=DEVICES)
+LOGIN = judge.Node("pid:[2]", "ipc:[2]", "user:[1]", is_login=True, filters=FILTERS, devices=DEVICES)
 ROOT, IMAGE = "65024:77", "65024:99"
 ROOTS = judge.Roots(ROOT, IMAGE)
 KEPT = f"{judge.KEPT_MASK:016x}"
 INSIDE = {
     "label": "1-srun", "as": "program", "uid": "1000:1000", "pid": "pid:[9]", "ipc": "ipc:[9]", "first": "job_init",
     "user": "user:[1]", "cwd": "1:3:no",
-    "CapInh": "0", "CapPrm": "0", "CapEff": "0", "CapBnd": KEPT, "CapAmb": "0", "Seccomp": "2", "NSpid": "5",
+    "CapInh": "0", "CapPrm": "0", "CapEff": "0", "CapBnd": KEPT, "CapAmb": "0", "Seccomp": "2", "Seccomp_filters": "3",
+    "NSpid": "5", "source": "30:1:0:45:/opt/slurm:/opt/slurm",
     "root": f"{ROOT}:no", "thread": f"{ROOT}:no", "descriptor": "1:2:no", "mount": "/sys/fs/cgroup:tmpfs:ro",
 }  # fmt: skip
 
@@ -40,6 +44,7 @@ def test_a_task_in_its_job_and_a_session_of_a_login_have_no_fault() -> None:
     assert not verdict(first="su"), "start-up files, before the job exists"
     assert not verdict(device="c:1:3:/dev/null")
     assert not verdict(device="c:136:0:/dev/pts/0")
+    assert not verdict(source="30:1:0:48:/job00007:/var/spool/slurmd/job00007"), "its own script"
 
 
 @pytest.mark.parametrize("name", judge.SETS)
@@ -51,7 +56,9 @@ def test_each_capability_beyond_those_that_a_job_keeps_is_a_fault_in_each_set(na
 @pytest.mark.parametrize(
     ("changed", "fault"),
     [
-        ({"Seccomp": "0"}, "no filter"),
+        ({"Seccomp": "0"}, "has no filter"),
+        ({"Seccomp_filters": "1"}, "no filter of system calls but its pod's"),
+        ({"Seccomp_filters": ""}, "no filter of system calls but its pod's"),
         ({"pid": WORKER.pid, "first": "tini"}, "processes of the worker pod"),
         ({"ipc": WORKER.ipc}, "IPC of the worker pod"),
         ({"first": "tini"}, "process 1 is tini"),
@@ -62,6 +69,13 @@ def test_each_capability_beyond_those_that_a_job_keeps_is_a_fault_in_each_set(na
         ({"descriptor": "1:2:yes"}, "a descriptor of it"),
         ({"first_root": "1:2:yes"}, "a first_root of it"),
         ({"cwd": "1:2:yes"}, "a cwd of it"),
+        ({"descriptor": "47:12:no"}, "a descriptor of it is on the file system of the pod's /run/secrets/slurm"),
+        ({"thread": "45:2:no"}, "a thread of it is on the file system of the pod's /"),
+        ({"source": "30:1:0:45:/:/home/root"}, "sees / of the pod's / at /home/root"),
+        ({"source": "30:1:0:45:/opt/slurm.old:/x"}, "sees /opt/slurm.old of the pod's / at /x"),
+        ({"source": "30:1:0:46:/slurm-node:/run/x"}, "sees /slurm-node of the pod's /run at /run/x"),
+        ({"source": "30:1:0:48:/:/var/spool/slurmd"}, "sees / of the pod's /var/spool/slurmd"),
+        ({"source": "30:1:0:48:/cred_state:/x"}, "sees /cred_state of the pod's /var/spool/slurmd"),
         ({"device": "c:10:229:/dev/fakegpu0"}, "the device /dev/fakegpu0 (c 10:229) open"),
         ({"device": "b:7:3:/dev/loop3"}, "the device /dev/loop3 (b 7:3) open"),
         ({"device": "b:1:3:/dev/ram3"}, "the device /dev/ram3 (b 1:3) open"),
@@ -72,6 +86,17 @@ def test_each_capability_beyond_those_that_a_job_keeps_is_a_fault_in_each_set(na
 )
 def test_each_thing_that_a_job_may_not_have_is_a_fault(changed: dict[str, str], fault: str) -> None:
     assert fault in verdict(**changed)
+
+
+STACKED = ("20:1:0:45:/:/a", "21:20:0:45:/:/a/below", "22:20:0:99:/:/a", "23:22:0:46:/slurm/door:/a/door")
+"""A mount of the pod's with another one in it, both covered, and one in the cover."""
+
+
+def test_a_mount_of_the_pods_that_another_one_covers_is_out_of_reach() -> None:
+    assert [mount.path for mount in judge.visible(STACKED)] == ["/a", "/a/door"]
+    assert not verdict(source=" source=".join(STACKED))
+    assert "sees / of the pod's / at /a/below" in verdict(source=" source=".join(STACKED[:2]))
+    assert "sees / of the pod's / at /a" in verdict(source=" source=".join((*STACKED[:2], "22:1:0:99:/:/a")))
 
 
 def test_a_line_without_its_rights_is_a_fault() -> None:
@@ -142,6 +167,7 @@ def test_a_rootless_container_may_have_its_image_as_root_and_all_capabilities_th
     assert "not the jail" in verdict(**{**CONTAINER, "root": f"{IMAGE}:yes"})
     assert "processes of the worker pod" in verdict(**{**CONTAINER, "pid": WORKER.pid})
     assert "no filter" in verdict(**{**CONTAINER, "Seccomp": "0"})
+    assert "the pod's /run/secrets/slurm" in verdict(**{**CONTAINER, "descriptor": "47:12:no"})
     assert "not the jail" in verdict(root=f"{IMAGE}:no"), "an image is no root outside of a container"
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 KEPT = (0, 1, 3, 4, 5, 6, 7, 18, 29, 31)
@@ -14,6 +15,12 @@ FILTER = "2"
 """Seccomp's mode with a filter, in /proc/PID/status."""
 COVERED = ("/run/secrets", "/mnt/jail", "/run/jail", "/run/slurm-node")
 """Mount points of the pod."""
+SHOWN = {
+    "/": re.compile(r"/opt/slurm"),
+    "/run": re.compile(r"/slurm/door|/slurm/conf|/slurm-node/nccl\.conf"),
+    "/var/spool/slurmd": re.compile(r"/job\d+"),
+}
+"""Place of a file system in the pod → what of it jobs are shown; of the spool, the folder of the job's own script."""
 FIRST = ("job_init", "su")
 """Process 1 of a job, and of start-up files that slurmd has read before the job exists (native/login/su.c)."""
 SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
@@ -41,12 +48,16 @@ class Node:
         ipc: the same of its System V and POSIX IPC.
         user: the same of its users.
         is_login: whether users' processes may be in those, as on a login node.
+        filters: how many filters of system calls its process 1 has, by its container's runtime.
+        devices: device number of each file system of its own, as st_dev → its place in the pod.
     """
 
     pid: str
     ipc: str
     user: str
     is_login: bool
+    filters: int
+    devices: Mapping[int, str]
 
 
 @dataclass(frozen=True)
@@ -60,6 +71,30 @@ class Roots:
 
     jail: str
     container: str = ""
+
+    @property
+    def device(self) -> int:
+        """Return the device number of the jail's file system, as st_dev."""
+        return int(self.jail.partition(":")[0])
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A mount, as a line of /proc/self/mountinfo has it.
+
+    Args:
+        number: names it.
+        parent: the one in which it is.
+        device: of its file system, as st_dev.
+        root: the part of its file system that it shows.
+        path: its place.
+    """
+
+    number: int
+    parent: int
+    device: int
+    root: str
+    path: str
 
 
 @dataclass(frozen=True)
@@ -139,6 +174,57 @@ def _folders(line: Line) -> Iterable[str]:
             yield f"can write the cgroups at {path}"
 
 
+def visible(words: Iterable[str]) -> list[Mount]:
+    """Return the mounts that no other one covers.
+
+    Args:
+        words: of a witness, as ``NUMBER:PARENT:MAJOR:MINOR:ROOT:PATH``.
+    """
+    mounts: dict[int, Mount] = {}
+    for word in words:
+        number, parent, major, minor, root, path = word.split(":", 5)
+        device = os.makedev(int(major), int(minor))
+        mounts[int(number)] = Mount(int(number), int(parent), device, root, path)
+
+    def lies_on(upper: Mount) -> Mount | None:
+        parent = mounts.get(upper.parent)
+        return parent if parent and parent.path == upper.path else None
+
+    covered = {lower.number for upper in mounts.values() if (lower := lies_on(upper))}
+
+    def is_hidden(mount: Mount) -> bool:
+        return mount.number in covered or has_hidden_place(mount)
+
+    def has_hidden_place(mount: Mount) -> bool:
+        if lower := lies_on(mount):
+            return has_hidden_place(lower)
+        parent = mounts.get(mount.parent)
+        return parent is not None and is_hidden(parent)
+
+    return [mount for mount in mounts.values() if not is_hidden(mount)]
+
+
+def _file_systems(line: Line, nodes: Iterable[Node], jail: int) -> Iterable[str]:
+    """Faults of files that lie on a file system of a pod's own, and not on the jail's."""
+    places = {device: path for node in nodes for device, path in node.devices.items() if device != jail}
+    for name in ("cwd", "descriptor", "thread", "first_root"):
+        for value in line.all(name):
+            if place := places.get(int(value.partition(":")[0])):
+                yield f"a {name} of it is on the file system of the pod's {place}"
+    for mount in visible(line.all("source")):
+        place = places.get(mount.device, "")
+        if place and not (place in SHOWN and SHOWN[place].fullmatch(mount.root)):
+            yield f"sees {mount.root} of the pod's {place} at {mount.path}"
+
+
+def _filters(line: Line, nodes: Iterable[Node]) -> Iterable[str]:
+    of_pods = max((node.filters for node in nodes), default=0)
+    if line.one("Seccomp") != FILTER:
+        yield "has no filter of system calls"
+    elif int(line.one("Seccomp_filters") or 0) <= of_pods:
+        yield "has no filter of system calls but its pod's"
+
+
 def _devices(line: Line) -> Iterable[str]:
     for value in line.all("device"):
         kind, major, minor, name = value.split(":", 3)
@@ -159,9 +245,8 @@ def faults(line: Line, nodes: Iterable[Node], roots: Roots) -> list[str]:
         roots: where it may be.
     """
     nodes = list(nodes)
-    found = [*_namespaces(line, nodes), *_folders(line), *_devices(line)]
-    if line.one("Seccomp") != FILTER:
-        found.append("has no filter of system calls")
+    found = [*_namespaces(line, nodes), *_folders(line), *_file_systems(line, nodes, roots.device)]
+    found += [*_devices(line), *_filters(line, nodes)]
     if line.one("user") in {node.user for node in nodes}:
         return [*found, *_capabilities(line), *_first_process(line, nodes), *_root(line, roots.jail)]
     if line.one("root").startswith(f"{roots.container}:") and not line.one("root").endswith(f":{SHOWS_POD}"):

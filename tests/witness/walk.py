@@ -31,6 +31,14 @@ AT_ONCE = {"job": 6, "login": 3}
 """Lines that run side by side: on a login node, all of them have one user's processes."""
 
 
+FACTS = """
+sed -n 's/^Seccomp_filters:[[:space:]]*//p' /proc/1/status
+stat -L -c '%d %n' / /run /run/secrets/* /tmp /dev/shm /var/spool/slurmd 2> /dev/null
+true
+"""
+"""Shell that prints a pod's filters of system calls, and then its own file systems: each device and its place."""
+PLACES = "/ /run /tmp /dev/shm /var/spool/slurmd /sys/fs/cgroup /sys/fs/cgroup/* /mnt/jail"
+"""Where a line may have written a file outside of the jail."""
 STARTS_UP = "sbatch --get-user-env"
 """The line for which slurmd has the user's start-up files read, before his job exists."""
 
@@ -147,9 +155,16 @@ class Walk:
         return self.cluster.in_pod(self.cluster.controller, ask).strip()
 
     def nodes(self) -> list[judge.Node]:
-        """The pods' namespaces."""
-        pods = [*self.cluster.workers, self.cluster.login]
-        return [judge.Node(*self.cluster.spaces(pod), is_login=pod == self.cluster.login) for pod in pods]
+        """Return what the judge must know about the pods."""
+        return [self._node(pod) for pod in (*self.cluster.workers, self.cluster.login)]
+
+    def _node(self, pod: str) -> judge.Node:
+        filters, *places = self.cluster.in_pod(pod, FACTS).splitlines()
+        devices: dict[int, str] = {}
+        for device, _, path in (line.partition(" ") for line in places):
+            devices.setdefault(int(device), path)
+        is_login = pod == self.cluster.login
+        return judge.Node(*self.cluster.spaces(pod), is_login=is_login, filters=int(filters), devices=devices)
 
     def roots(self) -> judge.Roots:
         """The roots of jail and container, as the judge wants them."""
@@ -200,14 +215,9 @@ class Walk:
         ]
 
     def written(self) -> list[str]:
-        """Files of the walk that lie in a pod, outside of the jail.
-
-        slurmd's broadcast, asked for by a client of the user's own, reaches two small places where all users may
-        write and nothing is run from: the pod's /tmp and /dev/shm (docs/limits.md).
-        """
-        places = "/ /run /var/spool/slurmd /sys/fs/cgroup /sys/fs/cgroup/* /mnt/jail"
+        """Files of the walk that lie in a pod, outside of the jail."""
         kept = "-path '/mnt/jail/[rp]*' -o -path /run/jail"
-        look = f"find {places} -xdev \\( {kept} \\) -prune -o -name '*{PREFIX}*' -print 2> /dev/null"
+        look = f"find {PLACES} -xdev \\( {kept} \\) -prune -o -name '*{PREFIX}*' -print 2> /dev/null"
         pods = [*self.cluster.workers, self.cluster.login, self.cluster.controller]
         return [f"{pod} has {path}" for pod in pods for path in sorted({*self.cluster.in_pod(pod, look).split()})]
 

@@ -89,24 +89,32 @@ static void add_each(const char *name, const char *folder, const char *below) {
         closedir(all);
 }
 
+static void add_mounts(void) {
+    char text[4096], path[2048], root[1024], kind[256], flags[1024];
+    int number, parent;
+    unsigned on, of;
+    FILE *file = fopen("/proc/self/mountinfo", "re");
+    while (file && fgets(text, sizeof(text), file)) {
+        const char *end = strstr(text, " - ");
+        if (!end || sscanf(end, " - %255s", kind) != 1 ||
+            sscanf(text, "%d %d %u:%u %1023s %2047s %1023s", &number, &parent, &on, &of, root, path, flags) != 7)
+            continue;
+        add("mount=%s:%s:%s", path, kind, strncmp(flags, "ro", 2) ? "rw" : "ro");
+        add("source=%d:%d:%u:%u:%s:%s", number, parent, on, of, root, path);
+    }
+    if (file)
+        fclose(file);
+}
+
 static void add_lines(void) {
-    char text[4096], path[2048], kind[256], flags[1024];
+    char text[4096];
     FILE *file = fopen("/proc/self/status", "re");
     while (file && fgets(text, sizeof(text), file))
-        if (!strncmp(text, "Cap", 3) || !strncmp(text, "Seccomp:", 8) || !strncmp(text, "NSpid:", 6)) {
+        if (!strncmp(text, "Cap", 3) || !strncmp(text, "Seccomp", 7) || !strncmp(text, "NSpid:", 6)) {
             char name[64], value[256];
             if (sscanf(text, "%63[^:]: %255[^\n]", name, value) == 2)
                 add("%s=%s", name, value);
         }
-    if (file)
-        fclose(file);
-    file = fopen("/proc/self/mountinfo", "re");
-    while (file && fgets(text, sizeof(text), file)) {
-        const char *end = strstr(text, " - ");
-        if (end && sscanf(text, "%*s %*s %*s %*s %2047s %1023s", path, flags) == 2 &&
-            sscanf(end, " - %255s", kind) == 1)
-            add("mount=%s:%s:%s", path, kind, strncmp(flags, "ro", 2) ? "rw" : "ro");
-    }
     if (file)
         fclose(file);
     file = fopen("/proc/self/cgroup", "re");
@@ -147,6 +155,7 @@ static void tell(const char *as) {
     add_each("thread", "/proc/self/task", "/root");
     add_each("descriptor", "/proc/thread-self/fd", "");
     add_lines();
+    add_mounts();
     line[length++] = '\n';
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         int file = open(places[i], O_WRONLY | O_APPEND | O_CLOEXEC);
