@@ -24,6 +24,7 @@ def batch(cluster: SmallCluster, options: str) -> str:
         "/proc/thread-self/environ",
         "/proc/1/cmdline",
         "/proc/self/root/etc/passwd",
+        "/proc/thread-self/root/etc/passwd",  # /proc/self/task/N/root, with the right N
         "/proc/self/task/../cwd/mine",
         "/dev/stdin",
         "/sys/kernel/rcu_expedited",
@@ -45,9 +46,13 @@ def test_a_job_opens_no_device_through_slurmstepd_but_everybodys(cluster: SmallC
 
 
 def test_a_task_of_a_step_writes_nothing_of_the_node_through_slurmstepd(cluster: SmallCluster) -> None:
-    cluster.jail("ln -sfn /proc/self/comm name.0", user=ALICE)
-    done = cluster.jail("timeout 40 srun -Q -n1 -o name.%t echo renamed", user=ALICE)
-    assert done.returncode == 1
+    def step(target: str) -> int:
+        cluster.jail(f"ln -sfn {target} name.0", user=ALICE)
+        return cluster.jail("timeout 40 srun -Q -n1 -o name.%t echo renamed", user=ALICE).returncode
+
+    assert step("named") == 0
+    assert cluster.jail("cat named", user=ALICE).stdout == "renamed\n", "it writes through a link to what is the user's"
+    assert step("/proc/self/comm") == 1
     names = cluster.pod("cat /proc/[0-9]*/comm").stdout
     assert "renamed" not in names
 

@@ -24,6 +24,7 @@ def spool(guard: Guard) -> Iterator[Path]:
     [
         ("open", "/proc/self/maps", "Permission denied"),
         ("open", "/proc/self/root/etc/passwd", "Permission denied"),
+        ("open", "/proc/thread-self/root/etc/passwd", "Permission denied"),
         ("open", "/proc/1/cmdline", "Permission denied"),
         ("open", "/etc/passwd", "done"),
         ("open", "/nowhere", "No such file or directory"),

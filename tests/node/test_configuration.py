@@ -110,6 +110,28 @@ def test_a_link_that_somebody_planted_is_not_followed(tmp_path: Path) -> None:
     assert not list(elsewhere.iterdir())
 
 
+SLURMD = """
+cd "$0/spool"; mkdir -p conf-cache/sub
+for name in slurm.conf ../outside ../../run/outside sub/below; do echo "$name" > "conf-cache/$name"; done
+ln -s "$PWD/conf-cache" ../run/conf
+exec sleep 60
+"""
+"""Stands for a slurmd that writes each name of an answer where it leads."""
+
+
+def test_a_name_that_is_not_flat_gives_a_node_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(configuration, "APART", ("sh", "-c", SLURMD))
+    work, folder = tmp_path / "work", tmp_path / "conf"
+    files = configuration.fetch(lambda: configuration.Fetch("slurmctld:6817", tmp_path / "key", work))
+    assert files == {"slurm.conf": "slurm.conf\n"}
+    configuration.put(files, folder)
+    assert [*tmp_path.rglob("*")] == [folder, folder / "slurm.conf"]
+    for name in ("../outside", "sub/below", f"{tmp_path}/outside"):
+        with pytest.raises(FileNotFoundError):
+            configuration.put({name: "text"}, folder)
+    assert {*tmp_path.rglob("*")} <= {folder, folder / "slurm.conf"}
+
+
 def renewal(tmp_path: Path, begin: Callable[[], Asked]) -> tuple[ConfigRenewal, list[str]]:
     told: list[str] = []
     return ConfigRenewal(begin, lambda: told.append("changed"), tmp_path / "conf"), told
