@@ -1,4 +1,7 @@
-"""docs/slurm-keys.md has each key of the manual pages in the image, and says who sets it."""
+"""Docs and the witness's tables know what the manual pages in the image have: keys, options, letters and variables.
+
+docs/slurm-keys.md says who sets each key.
+"""
 
 from pathlib import Path
 
@@ -6,6 +9,8 @@ import pytest
 
 from components.config.pages import key_table
 from tests.image import man_pages
+from tests.witness import options, runs, variables
+from tests.witness.installed import SHARING
 
 OF_THE_PARSER = {
     "The cluster": {
@@ -38,3 +43,41 @@ def test_no_heading_of_a_page_is_left_out(image: Path, file: str) -> None:
     read = {heading for section in key_table.SECTIONS if section.file == file for heading in section.headings}
     assert sum(len(page[heading]) for heading in read) >= LEAST[file]
     assert {heading for heading in page if heading.endswith(("CONFIGURATION", "PARAMETERS", "PLUGIN"))} <= read
+
+
+OF_SLURMS_SBCAST = {"nodelist", "no-allocation", "version"}
+"""The jail has an sbcast of ours (native/programs/sbcast.c)."""
+NO_OPTIONS_VARIABLE = {
+    # Each line of --bcast runs with it.
+    "SLURM_CONF",
+    # What the client logs, what PMI-1 of a user's own program sends, and whether a message names a node.
+    *("SLURM_DEBUG_FLAGS", "PMI_FANOUT", "PMI_FANOUT_OFF_HOST", "PMI_TIME", "SLURM_PMI_KVS_NO_DUP_KEYS"),
+    "SLURM_STEP_KILLED_MSG_NODE_ID",
+    # --oom-kill-step.
+    "SLURM_OOMKILLSTEP",
+    # --nodes.
+    "SLURM_NNODES",
+}
+"""Variables of the pages that name no option of theirs by their own name; none names a path but the first."""
+PROGRAMS = [(program, table) for programs, table in options.OPTIONS.items() for program in sorted(programs)]
+LEAST_OPTIONS = {"srun": 120, "sbatch": 100, "salloc": 90, "strigger": 30, "scancel": 20}
+"""Likewise."""
+
+
+@pytest.mark.parametrize(("program", "table"), PROGRAMS, ids=[program for program, _ in PROGRAMS])
+def test_the_witness_knows_each_option_of_a_programs_page(image: Path, program: str, table: options.Table) -> None:
+    """A page may name what no parser lists: say in tests/witness/options.py what it is."""
+    long, letters = man_pages.options(image, program)
+    assert len(long) >= LEAST_OPTIONS.get(program, 0)
+    assert letters
+    assert long - {*table} == (OF_SLURMS_SBCAST if program == "sbcast" else set())
+    if program == "scrontab":
+        assert {f"-{letter}" for letter in letters} <= {*table}
+
+
+@pytest.mark.parametrize("program", SHARING)
+def test_the_witness_knows_each_letter_and_each_variable_of_a_page(image: Path, program: str) -> None:
+    _, letters = man_pages.options(image, program)
+    read = man_pages.variables(image, program) - NO_OPTIONS_VARIABLE
+    assert len(read) > 40
+    assert not variables.differences(program, runs.JOB_TABLE, read, letters)
