@@ -192,7 +192,7 @@ class SlurmCluster(Component):
         self.condition_command = f"kubectl --namespace {namespace} get slurmclusters,nodesets,pods --output wide"
         self.watch_nodes_command = f"kubectl --namespace {namespace} get nodesets --watch"
         self.login_address = login.answers_at(namespace, logins, custom, self)
-        self.login_set_addresses = {each.nodes.name: login.answers_at(namespace, each, custom, self) for each in sets}
+        self.login_set_addresses = {one.nodes.name: login.answers_at(namespace, one, custom, self) for one in sets}
         self.register_outputs(
             {
                 "namespace": self.namespace,

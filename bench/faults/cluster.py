@@ -145,7 +145,7 @@ class Cluster:
         """Return the holder of the operator's lease."""
         return str(self.patiently(LEASE)["spec"]["holderIdentity"])
 
-    def machine(self) -> str:
+    def k8s_node(self) -> str:
         """Return the name of the one Kubernetes node."""
         return str(self.patiently("/api/v1/nodes")["items"][0]["metadata"]["name"])
 

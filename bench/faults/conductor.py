@@ -34,7 +34,7 @@ class Conductor:
         self._began = 0.0
 
     def run(self) -> None:
-        """Carry out the schedule. An interrupt ends the faults that have begun."""
+        """Run the schedule's faults. An interrupt ends the faults that have begun."""
         self._began = time.monotonic()
         lanes = [threading.Thread(target=self._lane, args=(lane,), daemon=True) for lane in range(LANES)]
         for lane in lanes:
@@ -58,7 +58,7 @@ class Conductor:
             if self._stopped.is_set():
                 return
             with self._alone(fault):
-                self._carry_out(fault)
+                self._run_fault(fault)
 
     def _passed(self) -> float:
         return time.monotonic() - self._began
@@ -81,7 +81,7 @@ class Conductor:
                 self._active.remove(fault)
                 self._changed.notify_all()
 
-    def _carry_out(self, fault: Fault) -> None:
+    def _run_fault(self, fault: Fault) -> None:
         number = fault.number
         say(f"{self._passed():5.0f} s  begins: {fault.title}: {KINDS[fault.kind].what}")
         self._record.write("begin", number=number, kind=fault.kind, target=fault.target, began=time.time())

@@ -154,7 +154,7 @@ def _check_failed(cluster: Cluster, fault: Fault) -> Begun:
 
 
 def _cordoned(cluster: Cluster, _: Fault) -> Begun:
-    path = f"/api/v1/nodes/{cluster.machine()}"
+    path = f"/api/v1/nodes/{cluster.k8s_node()}"
     cluster.change("PATCH", path, {"spec": {"unschedulable": True}})
     return Begun(end=lambda: cluster.change("PATCH", path, {"spec": {"unschedulable": None}}))
 
@@ -214,7 +214,7 @@ INJECTIONS: Mapping[str, Begin] = {
     "person-failed": _by_person("fail", "rma", "resume"),
     "check-failed": _check_failed,
     "slurmd-killed": _slurmd_killed,
-    "machine-cordoned": _cordoned,
+    "node-cordoned": _cordoned,
     "kubelet-stopped": _node_program("kubelet"),
     "api-server-stopped": _node_program("kube-apiserver"),
     "status-contested": _status_contested,

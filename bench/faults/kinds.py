@@ -19,7 +19,7 @@ class Part(enum.StrEnum):
     LOGIN = "login"
     SIZE = "size of the node set"
     KUBELET = "kubelet"
-    MACHINE = "machine"
+    K8S_NODE = "Kubernetes node"
     QUEUE = "queue"
     STATUS = "status"
     OBJECTS = "declared objects"
@@ -46,7 +46,7 @@ class Sign(enum.StrEnum):
     SLURM_ANSWERS = "slurmctld answers"
     ACCOUNTING_IS_READY = "slurmdbd's pod is ready"
     NODE_SERVES = "Slurm has the node, and hears of it"
-    MACHINES_ARE_READY = "each Kubernetes node is ready"
+    K8S_NODES_ARE_READY = "each Kubernetes node is ready"
     KUBERNETES_ANSWERS = "the API server answers"
     STATUS_IS_THE_OPERATORS = "status.message is the operator's"
     STATUS_IS_KNOWN = "Available is not Unknown"
@@ -97,14 +97,14 @@ HIGHEST = WORKERS[-1]
 
 _ANOTHER_HOLDER = r"^Lease holder=(?!{holder}$)\S"
 _BLIND = r"^SlurmCluster/\S+ Available=(Unknown|False) |^Event \w+ Available(Unknown|False) SlurmCluster/"
-_HEALED = r"^Event \w+ Heal SlurmCluster/\S+ restored {target}\b"
+_RESTORED = r"^Event \w+ Heal SlurmCluster/\S+ restored {target}\b"
 _SCALED = r"^NodeSet/\S+ ScaledOutsidePulumi=True "
 _BY_PERSON = r"^(NodeSet|SlurmCluster)/\S+ DrainedByPeople=True .*{reason}"
 
 KINDS: Mapping[str, Kind] = {
     "operator-killed": Kind(
         "the pod of the operator that holds the lease is deleted at once",
-        _parts(Part.OPERATOR), _parts(Part.MACHINE, Part.KUBELET), (30, 45), told=_ANOTHER_HOLDER,
+        _parts(Part.OPERATOR), _parts(Part.K8S_NODE, Part.KUBELET), (30, 45), told=_ANOTHER_HOLDER,
     ),
     "operator-stopped": Kind(
         "the operator that holds the lease gets SIGSTOP, and goes on later",
@@ -122,7 +122,7 @@ KINDS: Mapping[str, Kind] = {
         "slurmctld ends by SIGKILL, and its pod starts another one", _parts(Part.SLURMCTLD), passed=Sign.SLURM_ANSWERS
     ),
     "slurmctld-deleted": Kind(
-        "slurmctld's pod is deleted", _parts(Part.SLURMCTLD), _parts(Part.MACHINE, Part.KUBELET), (40, 60),
+        "slurmctld's pod is deleted", _parts(Part.SLURMCTLD), _parts(Part.K8S_NODE, Part.KUBELET), (40, 60),
         told=_BLIND, told_by_kubelet=r"^Event \w+ (Killing|Started) Pod/slurm-controller-0 ",
     ),
     "slurmctld-stopped": Kind(
@@ -141,30 +141,30 @@ KINDS: Mapping[str, Kind] = {
         told=r"^SlurmCluster/\S+ (Degraded|Progressing)=True .*accounting",
     ),
     "database-deleted": Kind(
-        "MariaDB's pod is deleted", _parts(Part.DATABASE, Part.SLURMDBD), _parts(Part.MACHINE, Part.KUBELET), (30, 45),
+        "MariaDB's pod is deleted", _parts(Part.DATABASE, Part.SLURMDBD), _parts(Part.K8S_NODE, Part.KUBELET), (30, 45),
         told=r"^SlurmCluster/\S+ Degraded=True .*accounting",
         told_by_kubelet=r"^Event \w+ (Killing|Started) Pod/slurm-database-0 ",
     ),
     "login-deleted": Kind(
-        "the login node's pod is deleted", _parts(Part.LOGIN), _parts(Part.MACHINE, Part.KUBELET), (30, 45),
+        "the login node's pod is deleted", _parts(Part.LOGIN), _parts(Part.K8S_NODE, Part.KUBELET), (30, 45),
         told=r"^(SlurmCluster/\S+ Available=False|Event \w+ AvailableFalse SlurmCluster/).*slurm-login",
     ),
     "object-edited": Kind(
-        "somebody edits a declared object", _parts(Part.OBJECTS), seconds=(10, 20), told=_HEALED,
+        "somebody edits a declared object", _parts(Part.OBJECTS), seconds=(10, 20), told=_RESTORED,
         targets=("ConfigMap slurm-config-wanted", "Service slurm-rest", "NetworkPolicy slurm-controller"),
     ),
     "template-edited": Kind(
         "somebody edits the pod template of the workers' StatefulSet", _parts(Part.OBJECTS, Part.SIZE),
-        seconds=(10, 20), targets=(f"StatefulSet {NODE_SET}",), told=_HEALED,
+        seconds=(10, 20), targets=(f"StatefulSet {NODE_SET}",), told=_RESTORED,
     ),
     "object-deleted": Kind(
-        "somebody deletes a declared object", _parts(Part.OBJECTS), seconds=(15, 25), told=_HEALED,
+        "somebody deletes a declared object", _parts(Part.OBJECTS), seconds=(15, 25), told=_RESTORED,
         targets=("ConfigMap slurm-config-wanted", "Service slurm-controller", "NetworkPolicy slurm-controller",
                  "Secret slurm-keys"),
     ),
     "workers-orphaned": Kind(
         "somebody deletes the workers' StatefulSet and leaves its pods", _parts(Part.OBJECTS, Part.SIZE),
-        _parts(Part.KUBELET), (20, 30), (f"StatefulSet {NODE_SET}",), told=_HEALED,
+        _parts(Part.KUBELET), (20, 30), (f"StatefulSet {NODE_SET}",), told=_RESTORED,
     ),
     "scaled-out": Kind(
         "kubectl asks for one node more than declared", _parts(Part.SIZE), seconds=(45, 75), targets=(NODE_SET,),
@@ -184,20 +184,20 @@ KINDS: Mapping[str, Kind] = {
     ),
     "check-failed": Kind(
         "a node's /tmp is full, so that it drains itself", _parts(Part.REASON),
-        _parts(Part.POD, Part.SLURMCTLD, Part.SLURMRESTD, Part.MACHINE), (60, 80), WORKERS,
+        _parts(Part.POD, Part.SLURMCTLD, Part.SLURMRESTD, Part.K8S_NODE), (60, 80), WORKERS,
         r"^(NodeSet|SlurmCluster)/\S+ Degraded=True .*pulumi-slurm:(repair |)health",
     ),
     "slurmd-killed": Kind(
         "slurmd ends by SIGKILL", _parts(Part.POD), _parts(Part.SLURMCTLD), (15, 25), WORKERS,
         passed=Sign.NODE_SERVES,
     ),
-    "machine-cordoned": Kind(
-        "somebody cordons the Kubernetes node", _parts(Part.MACHINE),
+    "node-cordoned": Kind(
+        "somebody cordons the Kubernetes node", _parts(Part.K8S_NODE),
         _parts(Part.SLURMCTLD, Part.SLURMRESTD, Part.KUBELET), (45, 60),
         told=r"^(NodeSet|SlurmCluster)/\S+ Degraded=True .*is cordoned",
     ),
     "kubelet-stopped": Kind(
-        "the kubelet gets SIGSTOP", _parts(Part.KUBELET), seconds=(15, 25), passed=Sign.MACHINES_ARE_READY
+        "the kubelet gets SIGSTOP", _parts(Part.KUBELET), seconds=(15, 25), passed=Sign.K8S_NODES_ARE_READY
     ),
     "api-server-stopped": Kind(
         "the API server gets SIGSTOP", frozenset(), seconds=(5, 12), passed=Sign.KUBERNETES_ANSWERS

@@ -28,7 +28,7 @@ LOOK_SECONDS = 1.0
 
 
 def run(cluster: Cluster, seed: int, minutes: int, file: Path) -> None:
-    """Carry out a schedule on a healthy cluster, and write its history.
+    """Run a schedule of faults on a healthy cluster, and write its history.
 
     Raises:
         StepFailed: the cluster is not healthy before.

@@ -79,7 +79,7 @@ class Sampler:
                 *unready("StatefulSet", get(f"{APPS}/statefulsets")["items"]),
                 *unready("Deployment", get(f"{APPS}/deployments")["items"]),
             ],
-            "machines": machines(get("/api/v1/nodes")["items"]),
+            "node_problems": node_problems(get("/api/v1/nodes")["items"]),
         }
         self._record.write("kubernetes", at=time.time(), **rows)
 
@@ -190,7 +190,7 @@ def unready(kind: str, items: list[Any]) -> list[str]:
     return pods
 
 
-def machines(items: list[Any]) -> list[str]:
+def node_problems(items: list[Any]) -> list[str]:
     """Return what is wrong with Kubernetes nodes."""
     rows = [(item["metadata"]["name"], item) for item in items]
     cordoned = [f"Kubernetes node {name} is cordoned" for name, item in rows if item["spec"].get("unschedulable")]

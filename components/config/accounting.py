@@ -168,15 +168,15 @@ class Accounting(Model):
     )
 
     @rule
-    def _people(self) -> Iterator[Violation]:
+    def _accounts(self) -> Iterator[Violation]:
         for check in CHECKS:
             with suppress(NotParsedError):
                 yield from check(self.qos, self.accounts)
 
     @rule
     def _enforced(self) -> Iterator[Violation]:
-        people = [user for account in self.accounts for user in getattr(account, "users", ())]
-        rows: list[Model] = [*self.qos, *self.accounts, *people]
+        users = [user for account in self.accounts for user in getattr(account, "users", ())]
+        rows: list[Model] = [*self.qos, *self.accounts, *users]
         if any(getattr(row, "limits", ()) for row in rows) and not self.enforces_limits:
             want = "limits or safe among them: Slurm keeps no job to the limits of accounting.qos and accounts else"
             yield Violation("enforce", want=want)

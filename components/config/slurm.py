@@ -109,7 +109,7 @@ class Slurm(Model):
     )
     constrain_cores: bool = setting(
         "Whether a job's processes keep to its cores. Only for a worker with all CPUs of its Kubernetes node: Slurm "
-        "gives out the machine's first ones. The health check `cpu pinning` tells where these are not the pod's own.",
+        "gives out the node's first ones. The health check `cpu pinning` tells where these are not the pod's own.",
         default=False,
     )
     cgroup_options: dict[cgroup_conf.OptionName, cgroup_conf.OptionValue] = setting(

@@ -111,7 +111,7 @@ def _workload_rules() -> list[Rule]:
         Rule(
             WORKLOADS,
             "variables.otherPodFields.size() == 0",
-            "declares pods with the program's access to the machine and to Kubernetes",
+            "declares pods with the program's access to its node and to Kubernetes",
             "variables.key + ' with another ' + variables.otherPodFields.join(', ')",
         ),
         Rule(

@@ -116,15 +116,15 @@ def title(record: Record) -> str:
     return f"{'QOS' if kind == 'qos' else 'account'} {name}"
 
 
-def lines(found: AccountChanges, known: KnownAccounts) -> list[str]:
+def lines(changes: AccountChanges, known: KnownAccounts) -> list[str]:
     """Return the changes for people to read; none if nothing changes."""
-    if not found.are_some:
+    if not changes.are_some:
         return []
     told = ["accounting: what slurmdbd has, and what becomes of it:"]
-    told += _shown("+", found.added)
-    told += _shown("~", found.changed)
-    told += _shown("-", [f"{what}: deleted, unless jobs or records of others need it" for what in found.removed])
-    told += _shown("=", [f"{what}: stays" for what in found.kept])
+    told += _shown("+", changes.added)
+    told += _shown("~", changes.changed)
+    told += _shown("-", [f"{what}: deleted, unless jobs or records of others need it" for what in changes.removed])
+    told += _shown("=", [f"{what}: stays" for what in changes.kept])
     if known.left_out:
         told.append(f"  {known.left_out} more records have other values; one that is added may be there already")
     return told

@@ -44,8 +44,8 @@ def _service(config: Config, nodes: LoginNodes) -> Manifest:
     port: dict[str, Any] = {"name": "ssh", "port": names.SSH_PORT, "targetPort": names.SSH_PORT, "protocol": "TCP"}
     if service.node_port is not None:
         port["nodePort"] = service.node_port
-    found = selector(config, nodes.component, **nodes.labels)
-    spec: dict[str, Any] = {"type": str(service.type), "selector": found, "ports": [port]}
+    selected = selector(config, nodes.component, **nodes.labels)
+    spec: dict[str, Any] = {"type": str(service.type), "selector": selected, "ports": [port]}
     if service.load_balancer_source_ranges:
         spec["loadBalancerSourceRanges"] = service.load_balancer_source_ranges
         # The network policy sees the client's address only if no other node forwards the connection.

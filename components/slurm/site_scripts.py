@@ -31,9 +31,9 @@ def data(scripts: Scripts, kinds: Sequence[Kind]) -> dict[str, str]:
     """Return the files of a ConfigMap: for each kind that has scripts, the list of their names, and the scripts."""
     files: dict[str, str] = {}
     for kind in kinds:
-        if found := scripts.by_kind[kind]:
-            files[kind.value] = list_text([Script(script.name, script.seconds) for script in found])
-            files |= {file_of(kind, script.name): script.content for script in found}
+        if of_kind := scripts.by_kind[kind]:
+            files[kind.value] = list_text([Script(script.name, script.seconds) for script in of_kind])
+            files |= {file_of(kind, script.name): script.content for script in of_kind}
     return files
 
 

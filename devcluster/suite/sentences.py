@@ -1,4 +1,4 @@
-"""Finds long sentences, words of an earlier vocabulary, and docstrings that begin with a question.
+"""Finds long sentences, words and names of an earlier vocabulary, and docstrings that begin with a question.
 
 Usage: python3 -m devcluster.suite.sentences FILE...
 Prints one line for each find, as `FILE:LINE: 24 words: the sentence`, and ends with 1 if there is one.
@@ -15,20 +15,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from devcluster.suite import identifiers
+
 MAX_WORDS = 20
 """Words of a sentence. A colon or a semicolon begins a new one, code in backticks counts as one word."""
 
 FOREIGN_WORDS = {
+    "carry out": "execute, or what it does",
     "farewell": "prestop",
     "ghost": "orphaned record",
+    "healed": "restored",
     "healer": "drift reconciler",
+    "keeper": "what it keeps: a supervisor, a controller of roots, job_init",
+    "mended": "repaired",
     "mirror": "informer or cache",
     "rehearsal": "config dry run",
+    "rung": "step of a repair",
     "unaccounted": "slurmdbd fallback",
 }
 """Words of an earlier vocabulary, each with the field's own."""
 
-SENTENCE_FOLDERS = ("bench", "components", "contract", "devcluster", "health", "images", "operator", "tests")
+SENTENCE_FOLDERS = ("bench", "components", "contract", "devcluster", "health", "images", "native", "operator", "tests")
 """Folders whose docstrings begin with a sentence or a noun phrase, such as "Return True if …" (PEP 257)."""
 _QUESTION = re.compile(r"(What|Whether|Why|Who|Whom|Whose|Which|How|When|If)\b")
 
@@ -59,9 +66,10 @@ def foreign_words(prose: Prose) -> Iterator[str]:
 
 
 def questions(file: Path) -> Iterator[Prose]:
-    """Return the docstrings of a Python file that begin with a question in place of a sentence."""
-    if file.suffix == ".py" and file.parts[0] in SENTENCE_FOLDERS:
-        yield from (prose for prose in _docstrings(file.read_text()) if _QUESTION.match(prose.text))
+    """Return the docstrings of Python, or comments of C, that begin with a question in place of a sentence."""
+    if file.parts[0] in SENTENCE_FOLDERS and file.suffix in (".py", ".c", ".h"):
+        about = _docstrings(file.read_text()) if file.suffix == ".py" else prose_of(file)
+        yield from (prose for prose in about if _QUESTION.match(prose.text.lstrip()))
 
 
 def prose_of(file: Path) -> list[Prose]:
@@ -145,6 +153,11 @@ def main(files: list[str]) -> int:
         f"{file}:{prose.line}: begin with a sentence: {prose.text.splitlines()[0]}"
         for file in files
         for prose in questions(Path(file))
+    ]
+    finds += [
+        f"{file}:{name.line}: the name {name.text!r}: say {ours}"
+        for file in files
+        for name, ours in identifiers.foreign(Path(file))
     ]
     for find in finds:
         print(find)

@@ -9,9 +9,9 @@
 void jail_preload_nss(void) {
     /* The resolver reads its files once: /etc/host.conf, /etc/resolv.conf. */
     const struct addrinfo one_answer = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
-    struct addrinfo *found = NULL;
-    if (!getaddrinfo("localhost", NULL, &one_answer, &found))
-        freeaddrinfo(found);
+    struct addrinfo *answers = NULL;
+    if (!getaddrinfo("localhost", NULL, &one_answer, &answers))
+        freeaddrinfo(answers);
     /* glibc loads it by name when a thread ends or is cancelled. */
     (void)dlopen("libgcc_s.so.1", RTLD_LAZY | RTLD_LOCAL);
 }

@@ -212,11 +212,11 @@ int job_join_probe(struct jail *jail, struct job *job, int seconds) {
     /* slurmstepd keeps the user's group after it has set up a container. The kernel shows job_init's namespaces only to
      * job_init's own user and group. */
     int group = setfsgid(getgid());
-    int found = job_find(jail, job, file, seconds);
+    int failed = job_find(jail, job, file, seconds);
     setfsgid((gid_t)group);
     if (file >= 0)
         close(file);
-    if (found)
+    if (failed)
         return -1;
     /* Only a thread with a root folder of its own can join a mount namespace. Threads of one process share theirs. */
     if (unshare(CLONE_FS) || setns(job->outer, CLONE_NEWNS))

@@ -73,10 +73,10 @@ static int shadow_counts(const struct spwd *entry) {
 /* Returns the file's next entry that counts. */
 #define NEXT(type, read_next)                                                                                          \
     static enum nss_status next_##type(FILE *lines, struct type *entry, char *buffer, size_t length, int *error) {     \
-        struct type *found;                                                                                            \
+        struct type *result;                                                                                           \
         int failed;                                                                                                    \
         do                                                                                                             \
-            failed = read_next(lines, entry, buffer, length, &found);                                                  \
+            failed = read_next(lines, entry, buffer, length, &result);                                                 \
         while (!failed && !type##_counts(entry));                                                                      \
         if (!failed)                                                                                                   \
             return NSS_STATUS_SUCCESS;                                                                                 \

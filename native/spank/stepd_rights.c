@@ -44,8 +44,8 @@ static int ask_threads(void) {
     int left = 0;
     if (!threads)
         return -1;
-    for (struct dirent *each = readdir(threads); each; each = readdir(threads)) {
-        int thread = (int)strtol(each->d_name, NULL, 10);
+    for (struct dirent *entry = readdir(threads); entry; entry = readdir(threads)) {
+        int thread = (int)strtol(entry->d_name, NULL, 10);
         if (thread <= 0 || is_reduced(thread))
             continue;
         left++;

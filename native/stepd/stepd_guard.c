@@ -136,16 +136,16 @@ static int check_plugstack(struct guard *guard) {
     char path[PATH_MAX + 32];
     char *line = NULL;
     size_t size = 0;
-    bool found = false;
+    bool has_line = false;
     snprintf(path, sizeof(path), "%s/plugstack.conf", guard->folder);
     FILE *file = fopen(path, "re");
     if (!file)
         return refuse(guard, "%s: %s", path, strerror(errno));
-    while (!found && next_line(file, &line, &size))
-        found = requires_plugin(line);
+    while (!has_line && next_line(file, &line, &size))
+        has_line = requires_plugin(line);
     free(line);
     fclose(file);
-    return found ? 0 : refuse(guard, "%s has no line \"required %s\"", path, SPANK_JAIL);
+    return has_line ? 0 : refuse(guard, "%s has no line \"required %s\"", path, SPANK_JAIL);
 }
 
 static int check_version(struct guard *guard) {

@@ -10,11 +10,11 @@ typedef int stepd_execve(const char *path, char *const arguments[], char *const 
 
 /* A pointer to the function that replaces execve in slurmstepd and its libraries; NULL for the kernel's. */
 #define STEPD_GUARD_EXECVE "stepd_guard_execve"
-/* Whether slurm.conf has a TaskEpilog. */
+/* True if slurm.conf has a TaskEpilog. */
 #define STEPD_GUARD_EPILOG "stepd_guard_epilog"
 /* The timer that ends slurmstepd unless it gets its step in time; the plugin deletes it. */
 #define STEPD_GUARD_TIMER "stepd_guard_timer"
-/* Whether new threads of slurmstepd and its libraries keep only the capabilities that ending a job takes. slurmstepd's
+/* True if new threads of slurmstepd and its libraries keep only the capabilities that ending a job takes. slurmstepd's
  * first thread alone starts tasks. */
 #define STEPD_GUARD_REDUCES "stepd_guard_reduces"
 

@@ -191,7 +191,7 @@ static int may_follow(const struct place *place) {
            (folder.st_mode & (S_ISVTX | S_IWOTH)) != (S_ISVTX | S_IWOTH);
 }
 
-/* Whether open(2) with these flags follows a link at a path's end. */
+/* Returns true if open(2) with these flags follows a link at a path's end. */
 static int follows(int flags) {
     return !(flags & O_NOFOLLOW) && (flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL);
 }

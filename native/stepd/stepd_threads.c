@@ -1,4 +1,4 @@
-/* What slurmstepd's threads lack from their birth on, no signal has to take from them later (stepd_rights.h). */
+/* Takes capabilities from slurmstepd's threads at their birth. Older threads need a signal (stepd_rights.h). */
 #include "kept_rights.h"
 #include "stepd_guard.h"
 

@@ -84,7 +84,7 @@ class Other:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Found:
+class Database:
     """The content of slurmdbd. `administrators` are users with an AdminLevel."""
 
     records: Records
@@ -115,19 +115,19 @@ def ledger(status: Mapping[str, Any]) -> Ledger:
     )
 
 
-def told(ledger: Ledger, undeclared: Sequence[str], found: Found, most: int) -> dict[str, Any]:
+def told(ledger: Ledger, undeclared: Sequence[str], database: Database, most: int) -> dict[str, Any]:
     """Return `status.accounts` without its time: the ledger, and what slurmdbd has besides.
 
     Args:
         ledger: what the operator did.
         undeclared: what nobody declared, in words.
-        found: what slurmdbd has.
+        database: what slurmdbd has.
         most: how many undeclared things, and how many records with other values, are listed.
     """
     made: dict[str, list[str]] = {}
     for entity in sorted(ledger.made):
         made.setdefault(entity.kind.value, []).append(entity.name)
-    others = _others(ledger.given, found.records)
+    others = _others(ledger.given, database.records)
     section: dict[str, Any] = {"set": _written(ledger.given), "made": made, "notDeclared": [*undeclared[:most]]}
     section |= {"others": _written(dict(others[:most]))}
     left_out = {"notDeclaredLeftOut": len(undeclared) - most, "othersLeftOut": len(others) - most}
@@ -149,10 +149,10 @@ def timed(said: Mapping[str, Any], before: Mapping[str, Any] | None, now: dateti
     return {"readAt": now.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), **said}
 
 
-def _others(given: Records, found: Records) -> list[tuple[Entity, Values]]:
+def _others(given: Records, records: Records) -> list[tuple[Entity, Values]]:
     """Return values that are not as declared, those of declared records first; a default one is no value."""
     rows = list[tuple[Entity, Values]]()
-    for entity, values in sorted(found.items(), key=lambda row: (row[0] not in given, row[0])):
+    for entity, values in sorted(records.items(), key=lambda row: (row[0] not in given, row[0])):
         own = given.get(entity)
         rest = {word: text for word, text in values.items() if own is None or own.get(word) != text}
         rows += [(entity, rest)] if rest or own is None else []

@@ -17,8 +17,8 @@ def canonical(gres: str) -> str:
     slurmd registers without a type, get the types of the GPUs that they share: they count together here.
     """
     counts: dict[str, int] = {}
-    for each in filter(None, _SOCKETS.sub("", gres).split(",")):
-        match = _RESOURCE.fullmatch(each)
+    for resource in filter(None, _SOCKETS.sub("", gres).split(",")):
+        match = _RESOURCE.fullmatch(resource)
         if not match:
             return gres
         typed = match["type"] and match["name"] not in _SHARED

@@ -4,7 +4,7 @@ import prometheus_client as prometheus
 
 PASSES = prometheus.Histogram("pulumi_slurm_pass_seconds", "Duration of a pass", ["subject", "outcome"])
 HEALS = prometheus.Counter("pulumi_slurm_heals_total", "Declared objects restored", ["kind", "name", "cause"])
-HEALING_PAUSED = prometheus.Gauge("pulumi_slurm_healing_paused_seconds", "Since when nothing is healed; 0: it is")
+HEALING_PAUSED = prometheus.Gauge("pulumi_slurm_healing_paused_seconds", "Since when nothing is restored; 0: it is")
 ACTIONS = prometheus.Counter("pulumi_slurm_actions_total", "Changes made", ["action"])
 ACTION_FAILURES = prometheus.Counter("pulumi_slurm_action_failures_total", "Changes that failed", ["action"])
 POD_CONDITIONS = prometheus.Counter("pulumi_slurm_pod_conditions_total", "Conditions written on pods")

@@ -51,8 +51,8 @@ def headline(conditions: Iterable[Condition]) -> str:
     told = (
         by_type[kind] for kind in (ConditionType.DEGRADED, ConditionType.PROGRESSING) if by_type[kind].status == "True"
     )
-    people = by_type.get(ConditionType.DRAINED_BY_PEOPLE)
-    well = f"{available.message}; {people.message}" if people and people.status == "True" else available.message
+    drained = by_type.get(ConditionType.DRAINED_BY_PEOPLE)
+    well = f"{available.message}; {drained.message}" if drained and drained.status == "True" else available.message
     return next((condition.message for condition in told), well)
 
 

@@ -1,4 +1,4 @@
-"""`make check` finds long sentences, words of an earlier vocabulary, and docstrings that begin with a question."""
+"""`make check` finds long sentences, words and names of an earlier vocabulary, and docstrings that are questions."""
 
 from __future__ import annotations
 
@@ -59,6 +59,57 @@ def test_a_docstring_is_no_question(
         "1: begin with a sentence: Whether all is well.",
         "6: begin with a sentence: What.",
     ]
+
+
+def test_a_comment_in_c_is_no_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "native").mkdir()
+    (tmp_path / "native" / "guard.c").write_text("/* True if all is well. */\nint well;\n\n/* Whether. */\nint ill;\n")
+    monkeypatch.chdir(tmp_path)
+    assert finds(Path("native/guard.c"), capsys) == ["4: begin with a sentence: Whether."]
+
+
+PYTHON_NAMES = """
+import found as seen
+from a import b as carry_out
+
+class GhostRecord:
+    def keeper(self, each, *, people): return each.found + people
+
+
+self._trial: int = [found for found in ()]
+"""
+
+
+def test_a_name_of_the_earlier_vocabulary_is_found_where_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in ("operator", "tests"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "module.py").write_text(PYTHON_NAMES)
+    monkeypatch.chdir(tmp_path)
+    named = [line.split(": say")[0] for line in finds(Path("operator/module.py"), capsys)]
+    assert sorted(named) == [
+        "3: the name 'carry_out'",
+        "5: the name 'GhostRecord'",
+        "6: the name 'each'",
+        "6: the name 'keeper'",
+        "6: the name 'people'",
+        "9: the name '_trial'",
+        "9: the name 'found'",
+    ]
+    assert finds(Path("tests/module.py"), capsys) == [], "a test says what it is about in its own words"
+
+
+def test_a_name_of_the_earlier_vocabulary_is_found_in_c_outside_of_comments_and_strings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "native").mkdir()
+    file = tmp_path / "native" / "job.c"
+    file.write_text('/* It is found\n * there. */\nchar *a = "each";\n\nint found = 1, each_one; // each\n')
+    monkeypatch.chdir(tmp_path)
+    assert finds(Path("native/job.c"), capsys) == ["5: the name 'found': say what it is"]
 
 
 def test_nothing_found_is_success(tmp_path: Path) -> None:

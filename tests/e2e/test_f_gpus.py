@@ -62,7 +62,7 @@ def gpu_nodes(slurm):
         slurm.sh("scancel --partition=gpu --user=dev")
         file.write_text(before)
         slurm.pulumi("up", "--yes", "--skip-preview").ok()
-    slurm.wait("no ghost of the GPU node", lambda: NODE not in slurm.nodes(), 60)
+    slurm.wait("no orphaned record of the GPU node", lambda: NODE not in slurm.nodes(), 60)
 
 
 def test_without_a_constraint_all_devices_of_the_pod_open(slurm):

@@ -129,7 +129,7 @@ def test_nodes_by_hand_take_jobs_from_the_lowest_and_leave_from_the_highest_when
     slurm.wait("the highest is drained", lambda: slurm.nodes().get("cpu-2") == "draining", SECONDS)
     slurm.wait("as the program declares", lambda: outside_pulumi(slurm)["status"] == "False", SECONDS)
     let_go(slurm, jobs["cpu-2"])
-    slurm.wait("no ghost", lambda: sorted(slurm.nodes()) == ["cpu-0", "cpu-1"] and size(slurm) == 2, SECONDS)
+    slurm.wait("no orphaned record", lambda: sorted(slurm.nodes()) == ["cpu-0", "cpu-1"] and size(slurm) == 2, SECONDS)
     assert state(slurm, jobs["cpu-0"]) == "RUNNING cpu-0"
     let_go(slurm, jobs["cpu-0"])
 
@@ -184,5 +184,5 @@ def test_a_scale_in_survives_an_outage_of_the_control_plane_and_the_death_of_the
     assert (state(slurm, job), size(slurm), pod()) == ("RUNNING cpu-2", 3, before)
 
     let_go(slurm, job)
-    slurm.wait("no ghost", lambda: sorted(slurm.nodes()) == ["cpu-0", "cpu-1"] and size(slurm) == 2, SECONDS)
+    slurm.wait("no orphaned record", lambda: sorted(slurm.nodes()) == ["cpu-0", "cpu-1"] and size(slurm) == 2, SECONDS)
     slurm.wait("its pod ended", lambda: pod() == "", SECONDS)

@@ -105,7 +105,7 @@ def home(cluster: SmallCluster) -> Path:
 
 @pytest.fixture
 def waiting_job(cluster: SmallCluster, home: Path) -> Iterator[None]:
-    """A job that starts a step when it is told to; its node has to be mended and idle afterwards."""
+    """A job that starts a step when it is told to; its node has to be repaired and idle afterwards."""
     script = "touch waits; until [ -e goes-on ]; do sleep 0.2; done; srun -n1 --overlap echo ran outside"
     for name in ("waits", "goes-on", "out", "err"):
         (home / name).unlink(missing_ok=True)

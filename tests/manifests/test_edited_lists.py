@@ -287,7 +287,7 @@ class Stack:
         return DriftReconciler(api, lease, lambda: None, lambda: None)
 
     async def _rounds(self, reconciler: DriftReconciler, is_restored: Callable[[], bool]) -> None:
-        reconciler._healed.clear()  # An object that is edited again and again would have to wait.
+        reconciler._restored.clear()  # An object that is edited again and again would have to wait.
         async with asyncio.timeout(120):
             while len(reconciler._clean) < len(self.objects) or not is_restored():
                 await reconciler.run()
@@ -371,7 +371,7 @@ def test_an_edit_of_any_list_is_undone(stacks: list[Stack], edit: Edit) -> None:
             taken = (place for place in chance.sample(free, len(free)) if stack.edit(place, edit, chance, tries))
             place = next(taken, None)
             if place is None and len(free) < len(places):
-                continue  # Another of its objects may do, once that is healed.
+                continue  # Another of its objects may do, once that is restored.
             del left[sort]
             if place is not None:
                 edited[place.owner] = [f"{edit.__name__} {place.steps}"]

@@ -47,7 +47,7 @@ def by_root(drained: bool, reason: str) -> NodeRecord:
         (WELL, by_root(True, "pulumi-slurm:scale-in"), None),
         (WELL, by_root(True, "pulumi-slurm:healthy"), None),
         (WELL, by_root(True, "batch job complete failure"), None),
-        # The first that speaks against the node gives the reason; when it is mended, the next one does.
+        # The first that speaks against the node gives the reason; when it is repaired, the next one does.
         ({JAIL: None, GPUS: "3 of 4", SPACE: "full"}, by_root(False, ""), Drain(f"{GPUS}: 3 of 4")),
         ({JAIL: None, GPUS: None, SPACE: "full"}, by_root(True, f"{GPUS}: 3 of 4"), Drain(f"{SPACE}: full")),
         ({JAIL: None, GPUS: "3 of 4"}, by_root(True, f"{GPUS}: 3 of 4"), None),

@@ -40,7 +40,7 @@ BEGIN = textwrap.dedent("""
 
     def build(number, *submounts):
         for wanted in tree_plan.plan(Jail("r", submounts=submounts))[-len(submounts):]:
-            tree.carry_out(wanted, nodes[number])
+            tree.make_mount(wanted, nodes[number])
 
     def local(number, path="/scratch"):
         return Submount(path, str(work / f"disk{number}"), everybodys=True)
@@ -180,7 +180,7 @@ def test_no_mount_of_the_tree_follows_a_link(tmp_path: Path, trick: str, wanted:
         (work / "keys").mkdir()
         {trick}
         try:
-            tree.carry_out({wanted}, nodes[0])
+            tree.make_mount({wanted}, nodes[0])
         except NodeError as error:
             print(error)
         print(is_mount_point(work / "keys"), *(work / "keys").iterdir(), (work / "hosts").exists())

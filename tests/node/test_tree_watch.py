@@ -162,9 +162,9 @@ def test_slurmstepd_gets_what_came_back_as_it_is_in_the_pod_and_tasks_do_not(tmp
 def test_what_comes_back_in_parts_is_mended_whole(tmp_path: Path) -> None:
     """A storage that fails in the middle of it: nothing of the pod's own stays in the place of the view's."""
     script = """
-        real, failing = tree.carry_out, ["/dev/shm", "/run/slurm"]
+        real, failing = tree.make_mount, ["/dev/shm", "/run/slurm"]
 
-        def carry_out(wanted, where):
+        def make_mount(wanted, where):
             if wanted.target in failing:
                 failing.remove(wanted.target)
                 raise OSError(116, "Stale file handle")
@@ -177,7 +177,7 @@ def test_what_comes_back_in_parts_is_mended_whole(tmp_path: Path) -> None:
                 return error
 
         before = marker()
-        tree.carry_out = carry_out
+        tree.make_mount = make_mount
         elsewhere('mv dev was-dev; mv run was-run')
         print(mend())
         print(*lost(), (root / "run/slurm").exists(), (view / "run/.jail-ready").exists())

@@ -216,7 +216,7 @@ class PlayedRest(SlurmRest):
 
 
 def finished(work: Coroutine[Any, Any, str]) -> str:
-    """Carry out what waits for nothing, without an event loop."""
+    """Run what waits for nothing, without an event loop."""
     try:
         work.send(None)
     except StopIteration as done:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slurm_operator.accounts import Entity, Found, Kind, Records, Values, value
+from slurm_operator.accounts import Database, Entity, Kind, Records, Values, value
 from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
 from slurm_operator.decide.cluster.accounts import Change, Removal
 
@@ -39,11 +39,11 @@ class PlayedDatabase:
         self.trouble: SlurmError | None = None
         self.most = 1000
 
-    def found(self) -> Found:
+    def found(self) -> Database:
         """Return what it has."""
-        return Found({entity: dict(values) for entity, values in self.records.items()})
+        return Database({entity: dict(values) for entity, values in self.records.items()})
 
-    async def accounts(self, cluster: str) -> Found:
+    async def accounts(self, cluster: str) -> Database:
         """Read all of it."""
         self.reads += 1
         if self.trouble:

@@ -8,7 +8,7 @@ from typing import Any
 import hypothesis
 from hypothesis import strategies as st
 from slurm_operator import accounts
-from slurm_operator.accounts import Declared, Entity, Found, Kind, Ledger, Records
+from slurm_operator.accounts import Database, Declared, Entity, Kind, Ledger, Records
 from slurm_operator.decide.cluster.accounts import Change, Removal, decide
 
 from components.preflight import account_changes
@@ -26,7 +26,7 @@ def section(records: Records, deletes: bool) -> dict[str, Any]:
     return {"removal": "delete" if deletes else "keep", **kinds}
 
 
-def preview(declared: Declared, ledger: Ledger, found: Found) -> tuple[AccountChanges, KnownAccounts]:
+def preview(declared: Declared, ledger: Ledger, found: Database) -> tuple[AccountChanges, KnownAccounts]:
     """Return what a preview tells, given a status that the operator wrote."""
     said = accounts.timed(accounts.told(ledger, (), found, MOST), None, NOW)
     known = account_changes.read({"accounts": said})
@@ -67,6 +67,6 @@ def test_a_preview_tells_what_the_operator_then_does(
 def test_slurms_own_records_are_nobodys_difference() -> None:
     entity = Entity(Kind.QOS, "normal")
     told, _ = preview(
-        Declared({}, deletes=True), Ledger(made=frozenset(OWN)), Found({**OWN, entity: {"Priority": "1"}})
+        Declared({}, deletes=True), Ledger(made=frozenset(OWN)), Database({**OWN, entity: {"Priority": "1"}})
     )
     assert told == AccountChanges()

@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 from slurm_operator import accounts
-from slurm_operator.accounts import Declared, Entity, Found, Ledger, Other, Records
+from slurm_operator.accounts import Database, Declared, Entity, Ledger, Other, Records
 from slurm_operator.decide.cluster.accounts import Change, Decision, Removal, decide, qos_of_partitions
 
 from tests.operator.played_database import ACCOUNT, OWN, QOS, USER, PlayedDatabase, records
@@ -30,7 +30,7 @@ PEOPLE = records(
 
 def steps(declared: Records, found: Records, ledger: Ledger | None = None, deletes: bool = False) -> list[str]:
     """Return what is to be done, in words."""
-    decision = decide(Declared(declared, deletes), ledger or Ledger(), Found({**OWN, **found}))
+    decision = decide(Declared(declared, deletes), ledger or Ledger(), Database({**OWN, **found}))
     return [str(step) for step in decision.steps]
 
 
@@ -110,7 +110,7 @@ def test_an_account_moves_below_one_that_is_made_in_the_same_pass() -> None:
 def test_a_list_that_slurmrestd_can_not_empty_is_told_with_the_command_for_it() -> None:
     found = {HIGH: {"Preempt": "low"}, Entity(QOS, "low"): {}, ALICE: {"QOS": "high"}}
     given = Ledger({HIGH: {"Preempt": "low"}, ALICE: {"QOS": "high"}})
-    decision = decide(Declared({HIGH: {"Priority": "5"}, ALICE: {}}), given, Found({**OWN, **found}))
+    decision = decide(Declared({HIGH: {"Priority": "5"}, ALICE: {}}), given, Database({**OWN, **found}))
     assert [str(step) for step in decision.steps] == ["QOS high Priority=5"]
     assert decision.held == (
         "QOS high: only sacctmgr takes Preempt away: sacctmgr modify qos high set preempt=",
@@ -177,7 +177,7 @@ def test_slurms_own_are_never_deleted() -> None:
 def test_what_others_need_stays_and_is_told(
     gone: Entity, found: Records, others: tuple[Other, ...], partitions: str, why: str
 ) -> None:
-    there = Found({**OWN, **found}, others)
+    there = Database({**OWN, **found}, others)
     ledger = Ledger(made=frozenset({gone}))
     decision = decide(Declared({}, deletes=True), ledger, there, frozenset({partitions}))
     assert (decision.steps, decision.held) == ((), (f"{gone} stays: {why}",))
@@ -197,7 +197,7 @@ def test_what_others_need_stays_and_is_told(
 def test_a_user_goes_with_his_last_association_unless_he_is_more(
     found: Records, others: tuple[Other, ...], administrators: tuple[str, ...], whole: bool
 ) -> None:
-    there = Found({**OWN, **found}, others, frozenset(administrators))
+    there = Database({**OWN, **found}, others, frozenset(administrators))
     decision = decide(Declared({}, deletes=True), Ledger(made=frozenset({ALICE})), there)
     assert decision.steps == (Removal(ALICE, whole),)
 
@@ -217,7 +217,7 @@ def test_a_user_who_changes_his_account_has_another_default_one_before_the_old_o
 
 def test_a_default_account_beside_peoples_own_stays_and_is_told() -> None:
     old = Entity(USER, "bio/alice")
-    there = Found({**OWN, old: {"DefaultAccount": "yes"}, ALICE: {}})
+    there = Database({**OWN, old: {"DefaultAccount": "yes"}, ALICE: {}})
     decision = decide(Declared({}, deletes=True), Ledger(made=frozenset({old})), there)
     assert (decision.steps, decision.held) == (
         (),
@@ -236,13 +236,13 @@ def test_qos_of_partitions_are_read_from_each_configuration() -> None:
 def test_the_status_is_read_as_it_was_written() -> None:
     ledger = Ledger(PEOPLE, frozenset({ALICE, HIGH}))
     more = {ALICE: {"MaxJobs": "3", "QOS": "high", "GrpJobs": "7"}, PHYSICS: {"Parent": "root", "Fairshare": "2"}}
-    found = Found({**PEOPLE, **more, HIGH: {}})
+    found = Database({**PEOPLE, **more, HIGH: {}})
     said = json.loads(json.dumps(accounts.told(ledger, ["QOS x", "QOS y"], found, 1)))
     assert accounts.ledger({"accounts": said}) == ledger
     assert (said["notDeclared"], said["notDeclaredLeftOut"]) == (["QOS x"], 1)
     assert said["others"] == {"accounts": {"physics": {"Fairshare": "2"}}}
     assert said["othersLeftOut"] == 1
-    assert accounts.told(Ledger(), (), Found({}), 9) == {}
+    assert accounts.told(Ledger(), (), Database({}), 9) == {}
     spec = {"removal": "delete", "qos": {"high": {"Priority": "1"}}}
     assert accounts.declared({"accounts": spec}) == Declared({HIGH: {"Priority": "1"}}, deletes=True)
     assert accounts.declared({}) is None

@@ -617,4 +617,4 @@ def test_nothing_that_happens_costs_a_job_and_all_converges(pytestconfig: pytest
     # hypothesis declares no types for it.
     stateful.run_state_machine_as_test(Model, settings=settings)  # type: ignore[no-untyped-call]
     assert Model.steps >= LEAST_STEPS
-    assert Model.repairs.keys() == {False, True}, "every rung was reached"
+    assert Model.repairs.keys() == {False, True}, "every step was reached"

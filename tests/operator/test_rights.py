@@ -125,7 +125,7 @@ EXTRA_OF_PODS: dict[str, tuple[Body, str]] = {
     ),
     "clone": ({"volumes": [{"name": "host", "ephemeral": {"volumeClaimTemplate": CLONE}}]}, "volumes alone"),
     **{
-        name: ({name: True}, f"access to the machine and to Kubernetes; got {{}} with another {name}")
+        name: ({name: True}, f"access to its node and to Kubernetes; got {{}} with another {name}")
         for name in ("hostNetwork", "hostPID", "hostIPC")
     },
     "node": ({"nodeName": "x"}, "another nodeName"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from slurm_operator.accounts import Entity, Found, Kind
+from slurm_operator.accounts import Database, Entity, Kind
 from slurm_operator.clients.slurm import slurm_accounts
 from slurm_operator.clients.slurm.slurm_error import SlurmError
 from slurm_operator.clients.slurm.slurmrestd_answers import Users
@@ -21,7 +21,7 @@ HIGH, PHYSICS, OPTICS = Entity(QOS, "high"), Entity(ACCOUNT, "physics"), Entity(
 ALICE = Entity(USER, "optics/alice")
 
 
-def _read() -> Found:
+def _read() -> Database:
     parts = {
         "qos": slurm_accounts.Qos,
         "accounts": slurm_accounts.Accounts,
@@ -31,7 +31,7 @@ def _read() -> Found:
     read: dict[str, Any] = {
         key: msgspec.json.decode(json.dumps(RECORDED[key]).encode(), type=kind) for key, kind in parts.items()
     }
-    return slurm_accounts.found("test", **read)
+    return slurm_accounts.database("test", **read)
 
 
 def test_the_answers_of_a_real_slurmdbd_are_read() -> None:
@@ -70,7 +70,7 @@ def test_the_answers_of_a_real_slurmdbd_are_read() -> None:
 
 def test_an_answer_of_another_shape_is_told() -> None:
     with pytest.raises(SlurmError, match=r"accounts: a record of another shape: KeyError\('description'\)"):
-        slurm_accounts.found("test", slurm_accounts.Qos([], [{"name": "x"}]), None, None, None)
+        slurm_accounts.database("test", slurm_accounts.Qos([], [{"name": "x"}]), None, None, None)
 
 
 N2 = {"set": True, "infinite": False, "number": 2}

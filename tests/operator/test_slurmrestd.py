@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from slurm_operator import drains
-from slurm_operator.accounts import Entity, Found, Kind
+from slurm_operator.accounts import Database, Entity, Kind
 from slurm_operator.clients.slurm import slurmrestd
 from slurm_operator.decide.cluster.accounts import Change, Removal
 from slurm_operator.decide.nodes import slurm_nodes as nodes
@@ -80,7 +80,7 @@ def test_administrators_are_read_and_appointed(fake: FakeSlurmrestd, key_file: P
 def test_qos_and_accounts_are_read_and_changed(fake: FakeSlurmrestd, key_file: Path) -> None:
     high, root = Entity(Kind.QOS, "high"), Entity(Kind.ACCOUNT, "root")
 
-    async def work(rest: slurmrestd.SlurmRest) -> tuple[Found, Found]:
+    async def work(rest: slurmrestd.SlurmRest) -> tuple[Database, Database]:
         await rest.change_account("test", Change(high, {"Priority": "7"}, {}, makes=True))
         made = await rest.accounts("test")
         await rest.remove_account("test", Removal(high))

@@ -19,7 +19,7 @@ def kubernetes(at: float) -> Row:
         for number in range(2)
     }
     conditions = {"SlurmCluster/dev": well, "NodeSet/cpu": well}
-    seen = {"pods": pods, "conditions": conditions, "holder": HOLDER, "unready": [], "machines": []}
+    seen = {"pods": pods, "conditions": conditions, "holder": HOLDER, "unready": [], "node_problems": []}
     return {"record": "kubernetes", "at": BEGAN + at, **copy.deepcopy(seen)}
 
 

@@ -346,7 +346,7 @@ BAD: list[tuple[str, Any, str]] = [
             ("UsePAM", "slurmstepd would load PAM modules of the users' root with all its rights"),
             ("usepam", "slurmstepd would load PAM"),
             ("PrEpPlugins", "it would take the place of the prolog that keeps jobs from a node without its jail"),
-            ("NodeFeaturesPlugins", "it runs programs on machines outside of the jail, and reboots them"),
+            ("NodeFeaturesPlugins", "it runs programs on nodes, outside of the jail, and reboots nodes"),
             ("BurstBufferType", "it runs programs in the pod of slurmctld"),
             ("AcctGatherProfileType", "slurmstepd would write as root where users write"),
             ("JobCompPass", "everybody on the cluster can read slurm.conf"),

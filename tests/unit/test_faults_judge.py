@@ -172,9 +172,9 @@ def a_node_is_not_heard_of_again(rows: list[Row]) -> list[Row]:
     return as_fault(rows, "slurmd-killed", "cpu-1")
 
 
-def a_machine_stays_away(rows: list[Row]) -> list[Row]:
+def a_kubernetes_node_stays_away(rows: list[Row]) -> list[Row]:
     for row in each(rows, "kubernetes", FAULT_OVER):
-        row["machines"] = ["Kubernetes node dev is not ready"]
+        row["node_problems"] = ["Kubernetes node dev is not ready"]
     return as_fault(rows, "kubelet-stopped")
 
 
@@ -242,9 +242,9 @@ def a_workload_stays_unready(rows: list[Row]) -> list[Row]:
     return rows
 
 
-def the_machine_stays_cordoned(rows: list[Row]) -> list[Row]:
+def the_kubernetes_node_stays_cordoned(rows: list[Row]) -> list[Row]:
     for row in each(rows, "kubernetes", 90):
-        row["machines"] = ["Kubernetes node dev is cordoned"]
+        row["node_problems"] = ["Kubernetes node dev is cordoned"]
     return rows
 
 
@@ -316,7 +316,7 @@ BROKEN: list[tuple[Callable[[list[Row]], list[Row]], str]] = [
     (slurmctld_does_not_come_back, OVER),
     (slurmdbd_does_not_come_back, OVER),
     (a_node_is_not_heard_of_again, OVER),
-    (a_machine_stays_away, OVER),
+    (a_kubernetes_node_stays_away, OVER),
     (the_api_server_does_not_come_back, OVER),
     (somebody_elses_words_outlive_him, OVER),
     (a_deep_queue_leaves_the_status_unknown, OVER),
@@ -328,7 +328,7 @@ BROKEN: list[tuple[Callable[[list[Row]], list[Row]], str]] = [
     (a_node_stays_away, HEALTHY),
     (a_removed_node_stays, HEALTHY),
     (a_workload_stays_unready, HEALTHY),
-    (the_machine_stays_cordoned, HEALTHY),
+    (the_kubernetes_node_stays_cordoned, HEALTHY),
     (nobody_holds_the_lease_in_the_end, HEALTHY),
     (nobody_looks_afterwards, HEALTHY),
     (blind_for_a_while, SEEN),

@@ -31,7 +31,7 @@ LINES = {
     "person-drained": "NodeSet/cpu DrainedByPeople=True DrainedByPeople drained by admin: cpu-0 (bad-fan-1)",
     "person-failed": "SlurmCluster/dev DrainedByPeople=True DrainedByPeople drained by admin: cpu-0 (bad-fan-1)",
     "check-failed": "NodeSet/cpu Degraded=True NodesDrained drained: cpu-0 (pulumi-slurm:health space: /tmp has less)",
-    "machine-cordoned": "NodeSet/cpu Degraded=True NodesDrained drained: cpu-0 (pulumi-slurm:node dev is cordoned)",
+    "node-cordoned": "NodeSet/cpu Degraded=True NodesDrained drained: cpu-0 (pulumi-slurm:node dev is cordoned)",
 }
 
 

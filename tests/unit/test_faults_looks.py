@@ -76,7 +76,7 @@ def test_a_look_at_kubernetes_keeps_what_the_judge_reads() -> None:
         "conditions": sampler.conditions([custom]),
         "holder": "one",
         "unready": [],
-        "machines": [],
+        "node_problems": [],
     }
     seen = history.kubernetes({"at": 1.0, **json.loads(json.dumps(row))})
     assert seen.pods == {"cpu-0": history.Pod("u", "worker", ready=True, ending=False, restarts=2)}
@@ -103,13 +103,13 @@ def test_a_workload_is_ready_with_all_pods_of_its_current_generation() -> None:
 
 
 def test_a_cordon_and_a_lost_kubernetes_node_are_seen() -> None:
-    def machine(ready: str, **spec: bool) -> dict[str, Any]:
+    def k8s_node(ready: str, **spec: bool) -> dict[str, Any]:
         conditions = [{"type": "Ready", "status": ready}]
         return {"metadata": {"name": "dev"}, "spec": spec, "status": {"conditions": conditions}}
 
-    assert sampler.machines([machine("True")]) == []
-    assert sampler.machines([machine("True", unschedulable=True)]) == ["Kubernetes node dev is cordoned"]
-    assert sampler.machines([machine("Unknown")]) == ["Kubernetes node dev is not ready"]
+    assert sampler.node_problems([k8s_node("True")]) == []
+    assert sampler.node_problems([k8s_node("True", unschedulable=True)]) == ["Kubernetes node dev is cordoned"]
+    assert sampler.node_problems([k8s_node("Unknown")]) == ["Kubernetes node dev is not ready"]
 
 
 def test_a_log_line_has_the_time_that_the_kubelet_gave_it() -> None:

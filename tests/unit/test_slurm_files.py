@@ -83,7 +83,7 @@ def test_all_that_is_wrong_with_files_is_told_at_once(tmp_path: Path, monkeypatc
         "cli_filter.lua, job_submit.lua, jobcomp.lua, mpi.conf, rpc_queue.yaml, topology.conf, topology.yaml; did you "
         "mean mpi.conf?",
         "files.helpers.conf: got 'helpers.conf'; want no helpers.conf: NodeFeaturesPlugins reads it, which runs "
-        "programs on machines outside of the jail",
+        "programs on nodes, outside of the jail",
         "files.job_submit.lua: got ' \\n'; want text: an empty file says nothing, leave it out",
         "files.job_submit.luo: got 'job_submit.luo'; want one of acct_gather.conf, cli_filter.lua, job_submit.lua, "
         "jobcomp.lua, mpi.conf, rpc_queue.yaml, topology.conf, topology.yaml; did you mean job_submit.lua?",

@@ -31,7 +31,7 @@ def troubles(kubernetes: Kubernetes, slurm: Slurm, nodes: Collection[str]) -> li
         nodes: the nodes that Slurm is to have.
     """
     return [
-        *kubernetes.machines,
+        *kubernetes.node_problems,
         *kubernetes.unready,
         *(f"pod {name} ends" for name, pod in kubernetes.pods.items() if pod.ending),
         *_conditions(kubernetes),

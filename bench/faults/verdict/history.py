@@ -49,7 +49,7 @@ class Kubernetes:
         conditions: by "Kind/name", then by type.
         holder: who holds the operator's lease; empty if nobody does.
         unready: workloads with fewer ready pods than asked for, in words.
-        machines: what is wrong with Kubernetes nodes, in words.
+        node_problems: what is wrong with Kubernetes nodes, in words.
     """
 
     at: float
@@ -57,7 +57,7 @@ class Kubernetes:
     conditions: Mapping[str, Mapping[str, Condition]]
     holder: str
     unready: tuple[str, ...] = ()
-    machines: tuple[str, ...] = ()
+    node_problems: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """Return a line for each condition and one for the lease, as `Kind.told` matches them."""
@@ -237,7 +237,7 @@ def kubernetes(row: Mapping[str, Any]) -> Kubernetes:
         conditions,
         row["holder"],
         tuple(row["unready"]),
-        tuple(row["machines"]),
+        tuple(row["node_problems"]),
     )
 
 

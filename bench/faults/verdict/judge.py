@@ -194,8 +194,8 @@ def shows(look: Kubernetes | Slurm, sign: Sign, target: str) -> bool:
             return True
         case Sign.ACCOUNTING_IS_READY:
             return any(pod.component == "accounting" and pod.ready for pod in look.pods.values())
-        case Sign.MACHINES_ARE_READY:
-            return not any(words.endswith("is not ready") for words in look.machines)
+        case Sign.K8S_NODES_ARE_READY:
+            return not any(words.endswith("is not ready") for words in look.node_problems)
         case Sign.STATUS_IS_THE_OPERATORS:
             return not any(OTHERS_WORDS in condition.message for _, condition in conditions)
         case Sign.STATUS_IS_KNOWN:

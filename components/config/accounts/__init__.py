@@ -1,1 +1,1 @@
-"""QOS, accounts and people's associations, which the operator brings to slurmdbd."""
+"""QOS, accounts and users' associations, which the operator brings to slurmdbd."""

@@ -57,7 +57,7 @@ class AccountUser(Association):
 
 
 class Account(Association):
-    """An account: people and further accounts are below it."""
+    """An account: users and further accounts are below it."""
 
     name: Annotated[AccountName, matching(r"(?!root$).*", "another name: root is Slurm's own account")] = setting(
         "Its name."

@@ -57,10 +57,10 @@ def _allowed(qos: Sequence[Qos], accounts: Sequence[Account]) -> Iterator[Violat
 
 
 def _coordinators(qos: Sequence[Qos], accounts: Sequence[Account]) -> Iterator[Violation]:
-    people = {_name(user) for account in accounts for user in getattr(account, "users", ())}
+    users = {_name(user) for account in accounts for user in getattr(account, "users", ())}
     for index, account in enumerate(accounts):
         for position, name in enumerate(getattr(account, "coordinators", ())):
-            if name not in people:
+            if name not in users:
                 want = "a user of one of accounting.accounts: Slurm knows no others"
                 yield Violation("accounts", index, "coordinators", position, want=want)
 

@@ -138,5 +138,5 @@ class Health(Model):
     def conditions_of(self, node_set: str) -> list[dict[str, Any]]:
         """The conditions that count as checks of a set's nodes, as its NodeSet resource has them."""
         drains = {"unknownDrains": True} if self.checks.unknown is UnknownPolicy.DRAIN else {}
-        own = [each for each in self.node_conditions if not each.node_sets or node_set in each.node_sets]
+        own = [one for one in self.node_conditions if not one.node_sets or node_set in one.node_sets]
         return [{"type": condition.type, "failsWhen": condition.fails_when, **drains} for condition in own]

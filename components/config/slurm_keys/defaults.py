@@ -202,7 +202,7 @@ CGROUP_CONF: Final = (
 )
 """Values in cgroup.conf; `slurm.cgroupOptions` replaces them."""
 
-_WORDS: Final = {(each.key.lower(), each.word) for each in SLURM_CONF if each.word}
+_WORDS: Final = {(chosen.key.lower(), chosen.word) for chosen in SLURM_CONF if chosen.word}
 
 
 def removable(key: str) -> list[str]:
@@ -228,14 +228,14 @@ def removal_refusal(name: str, value: str) -> str:
 
 def items(key: str, facts: Facts) -> list[str]:
     """Return the chosen items of a list of slurm.conf."""
-    found = (each.item(facts) for each in SLURM_CONF if each.key == key and each.word)
-    return [item for item in found if item is not None]
+    ours = (chosen.item(facts) for chosen in SLURM_CONF if chosen.key == key and chosen.word)
+    return [item for item in ours if item is not None]
 
 
 def single(chosen: Iterable[Chosen], facts: Facts) -> dict[str, str]:
     """Return key → chosen value, of the keys that take one value."""
-    found = ((each.key, each.item(facts)) for each in chosen if not each.word)
-    return {key: item for key, item in found if item is not None}
+    values = ((one.key, one.item(facts)) for one in chosen if not one.word)
+    return {key: item for key, item in values if item is not None}
 
 
 def merged(key: str, ours: str, options: str) -> str:
@@ -247,11 +247,11 @@ def merged(key: str, ours: str, options: str) -> str:
         options: A user's items. One that begins with `-` takes a chosen item out.
     """
     words = removable(key)
-    found = dict.fromkeys(item for item in ours.split(",") if item)
+    kept = dict.fromkeys(item for item in ours.split(",") if item)
     for item in options.split(","):
         word = item.removeprefix("-").partition("=")[0].lower()
         if word in words:
-            found = {other: None for other in found if other.partition("=")[0] != word}
+            kept = {other: None for other in kept if other.partition("=")[0] != word}
         if not item.startswith("-"):
-            found[item] = None
-    return ",".join(found)
+            kept[item] = None
+    return ",".join(kept)

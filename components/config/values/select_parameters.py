@@ -39,5 +39,5 @@ def refusal(value: str) -> str:
 def merged(value: str) -> str:
     """Return a user's words, after this program's default where he does not say what jobs take."""
     words = value.split(",")
-    consumed = any(word.lower() == each.lower() for word in words for each in CONSUMED)
+    consumed = any(word.lower() == own.lower() for word in words for own in CONSUMED)
     return ",".join([*([] if consumed else CONSUMED[:1]), *words])

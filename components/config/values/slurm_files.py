@@ -69,7 +69,7 @@ OURS: Final[Mapping[str, str]] = {
 """Name → why this program writes it itself."""
 
 REFUSED: Final[Mapping[str, str]] = {
-    "helpers.conf": "NodeFeaturesPlugins reads it, which runs programs on machines outside of the jail",
+    "helpers.conf": "NodeFeaturesPlugins reads it, which runs programs on nodes, outside of the jail",
     "burst_buffer.conf": "BurstBufferType reads it, which runs programs in the pod of slurmctld",
     "burst_buffer.lua": "BurstBufferType reads it, which runs programs in the pod of slurmctld",
     "resources.yaml": "slurmctld ends unless slurm.conf names its nodes, and here nodes register themselves",

@@ -104,7 +104,7 @@ _REFUSED_FOR: Final = {
         "PrEpPlugins",
         "PrEpParameters",
     ),
-    "it runs programs on machines outside of the jail, and reboots them": ("NodeFeaturesPlugins",),
+    "it runs programs on nodes, outside of the jail, and reboots nodes": ("NodeFeaturesPlugins",),
     "it runs programs in the pod of slurmctld, from a file that this program does not write": (
         "BurstBufferType",
         "BurstBufferParameters",

@@ -55,7 +55,7 @@ def command(arguments: Sequence[str]) -> None:
         if seen.uid is None:
             print(f"there is no user {name}")
         refuse_while_at_work(name, seen)
-        carry_out(name, user_plan.removals(seen, name, delete_home=options.delete_home))
+        execute(name, user_plan.removals(seen, name, delete_home=options.delete_home))
         return
     wanted = Wanted(
         name,
@@ -76,7 +76,7 @@ def add(wanted: Wanted) -> None:
         seen = look(wanted.name, with_accounts=bool(wanted.accounts or wanted.level))
         actions = user_plan.additions(seen, wanted)
         try:
-            carry_out(wanted.name, actions)
+            execute(wanted.name, actions)
         except Refused as error:
             if attempt == ATTEMPTS or not any(words in str(error) for words in TAKEN):
                 raise
@@ -166,7 +166,7 @@ def refuse_while_at_work(name: str, seen: Seen) -> None:
         raise Refused(f"{name} has jobs: {', '.join(jobs)}; wait for them, or: scancel --user={name}")
 
 
-def carry_out(name: str, actions: Sequence[user_plan.Action]) -> None:
+def execute(name: str, actions: Sequence[user_plan.Action]) -> None:
     """Executes the actions and prints each."""
     for action in actions:
         if isinstance(action, AddKeys):

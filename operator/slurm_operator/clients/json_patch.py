@@ -20,7 +20,7 @@ def escaped(key: str) -> str:
 
 
 async def patch(api: KubernetesApi, group: str, plural: str, name: str, operations: Sequence[Object]) -> None:
-    """Carry out a JSON patch.
+    """Apply a JSON patch to an object.
 
     Raises:
         KubernetesError: 409 if one of its tests fails.

@@ -11,7 +11,7 @@ from typing import Any
 from contract.accounts import ROOT
 from contract.conditions import Reason
 from slurm_operator import accounts, metrics
-from slurm_operator.accounts import Entity, Found, Kind, Ledger
+from slurm_operator.accounts import Database, Entity, Kind, Ledger
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
 from slurm_operator.decide.cluster import accounting
@@ -116,16 +116,16 @@ class Accounts:
     async def _look(self, now: PassContext, memory: _Memory) -> None:
         """Read slurmdbd, take the steps that time allows, and note what the status is to say."""
         cluster = now.seen.cluster
-        found = await now.rest.accounts(cluster.name)
+        database = await now.rest.accounts(cluster.name)
         memory.looked = self._clock()
         in_partitions = qos_of_partitions((now.seen.desired_config, now.seen.active_config))
-        decision = decide(memory.of[1], memory.ledger, found, in_partitions)
+        decision = decide(memory.of[1], memory.ledger, database, in_partitions)
         memory.ledger = decision.ledger
         self._judge(decision, memory)
-        left = await self._take(now, decision, memory, found)
+        left = await self._take(now, decision, memory, database)
         memory.goes_on = bool(left or memory.done)
         memory.findings = _findings(decision, {**memory.again, **memory.refused}, left)
-        said = accounts.told(memory.ledger, decision.undeclared, found, LISTED)
+        said = accounts.told(memory.ledger, decision.undeclared, database, LISTED)
         memory.status = accounts.timed(said, memory.status, datetime.datetime.now(datetime.UTC))
 
     def _judge(self, decision: Decision, memory: _Memory) -> None:
@@ -136,11 +136,11 @@ class Accounts:
         memory.again = {step: why for step, why in memory.again.items() if step in wanted}
         memory.done = set()
 
-    async def _take(self, now: PassContext, decision: Decision, memory: _Memory, found: Found) -> int:
+    async def _take(self, now: PassContext, decision: Decision, memory: _Memory, database: Database) -> int:
         """Take steps, and return how many are left for the next pass."""
         steps = [step for step in decision.steps if str(step) not in memory.refused]
         staying = {step.entity for step in decision.steps if isinstance(step, Removal) and str(step) in memory.refused}
-        left = await self._take_in_time(now, steps, memory, found, staying)
+        left = await self._take_in_time(now, steps, memory, database, staying)
         if memory.done:
             metrics.ACTIONS.labels("SetAccounts").inc()
             words = f"set in slurmdbd, as accounting says: {shown(sorted(memory.done))}"
@@ -148,14 +148,19 @@ class Accounts:
         return left
 
     async def _take_in_time(
-        self, now: PassContext, steps: Sequence[Change | Removal], memory: _Memory, found: Found, staying: set[Entity]
+        self,
+        now: PassContext,
+        steps: Sequence[Change | Removal],
+        memory: _Memory,
+        database: Database,
+        staying: set[Entity],
     ) -> int:
         """Take steps, but for those that records in `staying` need; returned is how many are left."""
         ends = self._clock() + min(LONGEST_SECONDS, now.budget.left(ACTED_AFTER_SECONDS, least=1.0))
         for number, step in enumerate(steps):
-            if self._clock() >= ends or (step.entity.kind is not Kind.QOS and not _is_registered(found)):
+            if self._clock() >= ends or (step.entity.kind is not Kind.QOS and not _is_registered(database)):
                 return len(steps) - number
-            if isinstance(step, Removal) and waits_for(step.entity, staying, found):
+            if isinstance(step, Removal) and waits_for(step.entity, staying, database):
                 staying.add(step.entity)
                 continue
             try:
@@ -179,9 +184,9 @@ class Accounts:
             await now.rest.remove_account(now.seen.cluster.name, step)
 
 
-def _is_registered(found: Found) -> bool:
+def _is_registered(database: Database) -> bool:
     """Return True once slurmctld has told slurmdbd of its cluster, which then has a root account."""
-    return Entity(Kind.ACCOUNT, ROOT) in found.records
+    return Entity(Kind.ACCOUNT, ROOT) in database.records
 
 
 def _noted(ledger: Ledger, step: Change | Removal) -> Ledger:

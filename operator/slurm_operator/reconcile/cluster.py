@@ -138,18 +138,18 @@ class Reconciler:
             self._outages.look(body, served.nodes, states.values(), workers, datetime.datetime.now(datetime.UTC))
         appointed, told = seen.cluster.appointed, Findings()
         failures: list[Finding] = []
-        people, stored = Findings(), body.get("status", {}).get("accounts")
+        of_accounts, stored = Findings(), body.get("status", {}).get("accounts")
         try:
             async with asyncio.timeout(budget.left(BROUGHT_AFTER_SECONDS)):
                 failures = await self._update_controller(now)
                 # QOS come before partitions that name them: slurmctld would not start without one.
-                people, stored = await self._accounts.bring(now)
+                of_accounts, stored = await self._accounts.bring(now)
                 configured, closed = await self._bring_configuration(now, served.nodes)
                 told, appointed = await self._administrators.bring(now)
         except TimeoutError:
             configured, closed = configuration.cut_short(seen)
         before = [*self._pod_conditions.problems, *self._long_checks.problems, *self._hanging_jobs.problems]
-        findings = Findings([*configured, *failures, *told, *people, *before])
+        findings = Findings([*configured, *failures, *told, *of_accounts, *before])
         mark = "" if isinstance(now.running, Unknown) else config.mark(now.running.parameters)
         told_of = {"running": mark, "closed": sorted(closed)}
         in_database = {"administrators": dict(appointed) or None, "accounts": stored}

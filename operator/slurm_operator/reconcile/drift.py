@@ -40,7 +40,7 @@ class DriftReconciler:
 
     Attributes:
         condition: what to say about it in the SlurmCluster's status; None before the first round.
-        problems: what could not be healed.
+        problems: what could not be restored.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class DriftReconciler:
         self._ledger: rounds.Ledger | None = None
         self._ledger_versions: tuple[str, ...] = ()
         self._clean: dict[restore.Key, str] = {}
-        self._healed: dict[restore.Key, collections.deque[datetime.datetime]] = {}
+        self._restored: dict[restore.Key, collections.deque[datetime.datetime]] = {}
         self._failures: dict[restore.Key, rounds.Failure] = {}
 
     async def close(self) -> None:
@@ -113,7 +113,7 @@ class DriftReconciler:
         if self._ledger is not before:
             self._forget()
             return Outcome.PROGRESSING  # The observed objects are older than this ledger.
-        plan = rounds.plan(self._ledger, live, self._clean, self._healed, self._failures, now)
+        plan = rounds.plan(self._ledger, live, self._clean, self._restored, self._failures, now)
         if plan.checks:
             seen = self._ledger
             await self._read_ledger(self._api)
@@ -165,7 +165,7 @@ class DriftReconciler:
         async def counted() -> str:
             done = await work
             if done:
-                self._healed.setdefault(key, collections.deque(maxlen=rounds.FOUGHT_OVER)).append(now)
+                self._restored.setdefault(key, collections.deque(maxlen=rounds.FOUGHT_OVER)).append(now)
                 metrics.HEALS.labels(*key, "edited" if check.before else "deleted").inc()
             return done
 

@@ -51,5 +51,5 @@ def noted(record: str, node_name: str) -> str:
         record: what ``scontrol -o show job JOB`` printed.
         node_name: this node in Slurm.
     """
-    found = re.search(rf" AdminComment={node_notes.HANGS}(.*?), told by (\S+)(?: \w+=.*)?\s*$", record)
-    return f"this job seems to hang: {found[1]}" if found and found[2] == node_name else ""
+    told = re.search(rf" AdminComment={node_notes.HANGS}(.*?), told by (\S+)(?: \w+=.*)?\s*$", record)
+    return f"this job seems to hang: {told[1]}" if told and told[2] == node_name else ""

@@ -93,13 +93,16 @@ class HealthWatch:
             self._heed_silence(now, silence)
             return
         self._read_at = written
-        found = report.from_json(self._results.read_text())
-        self._heard, self._ended = now, found.at
-        self._runs = [run for run in self._runs if now - run[0] < SLOW_SECONDS] + [(now, found.seconds)]
-        self._learn(found)
+        latest = report.from_json(self._results.read_text())
+        self._heard, self._ended = now, latest.at
+        self._runs = [run for run in self._runs if now - run[0] < SLOW_SECONDS] + [(now, latest.seconds)]
+        self._learn(latest)
 
     def _heed_silence(self, now: float, silence: Callable[[], float | None]) -> None:
-        """Notes that runs have stopped: results say less and less. It drains for nothing: slurmctld starts the runs."""
+        """Warns that runs of node-health have stopped, since old results say little of the node now.
+
+        The node stays undrained: slurmctld starts the runs, so a silence may be its own.
+        """
         if now - self._heard < FIRST_SECONDS or self.warnings is None or LAST in self.warnings:
             return
         longest = silence()
@@ -109,24 +112,24 @@ class HealthWatch:
             self.warnings = {LAST: why, **self.warnings}
             self._not_passed = {LAST: Verdict.UNKNOWN, **self._not_passed}
 
-    def _learn(self, found: Report) -> None:
+    def _learn(self, latest: Report) -> None:
         before = self.causes
         first = f"{reasons.HEALTH} {FIRST}"
         ended: Causes = {first: None} if self._read_at and first in before else {}
-        self.causes = {**ended, **report.drain_causes(found, self._unknown_drains)}
-        warnings = report.warnings(found, self._unknown_drains)
-        jobs = quiet_jobs.read(next((result for result in found.results if result.check == QUIET), None))
+        self.causes = {**ended, **report.drain_causes(latest, self._unknown_drains)}
+        warnings = report.warnings(latest, self._unknown_drains)
+        jobs = quiet_jobs.read(next((result for result in latest.results if result.check == QUIET), None))
         self.warnings = {check: why for check, why in warnings.items() if check != QUIET or not jobs}
         self.quiet = frozenset(jobs)
         for cause, why in self.causes.items():
             if bool(why) != bool(before.get(cause)):
                 say(f"{cause}: {why or 'passes again'}")
-        self._not_passed = report.not_passed(found)
-        self._failed_and_quiet = notes.joined((self._failed(found), notes.quiet(jobs)))
+        self._not_passed = report.not_passed(latest)
+        self._failed_and_quiet = notes.joined((self._failed(latest), notes.quiet(jobs)))
 
-    def _failed(self, found: Report) -> str:
+    def _failed(self, latest: Report) -> str:
         """Returns the note of the first check that fails, as the reason of the drain names it."""
-        failing = (result.check for result in found.results if result.finding.verdict is Verdict.FAIL)
+        failing = (result.check for result in latest.results if result.finding.verdict is Verdict.FAIL)
         failed = next((check for check in failing if check != report.ENTRYS_OWN), None)
         change = history.read(self._history).latest.get(failed) if failed else None
         if change is None or change.verdict is not Verdict.FAIL:

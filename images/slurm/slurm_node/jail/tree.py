@@ -78,7 +78,7 @@ def build(mounts: Sequence[Mount], tree: Path = paths.TREE) -> None:
     try:
         mount("none", Path("/"), flags=MountFlag.REC | MountFlag.PRIVATE)
         for wanted in mounts:
-            carry_out(wanted, tree)
+            make_mount(wanted, tree)
             if wanted.target == "/":
                 # Later mounts in it reach jobs' slurmstepd (jail.c), but not their tasks (job_mounts.c).
                 mount("none", tree, flags=MountFlag.SHARED)
@@ -170,7 +170,7 @@ def remount(mounts: Sequence[Mount], tree: Path = paths.TREE) -> str:
         if _is_below(wanted, failed):
             continue
         try:
-            _mend_one(wanted, mounts, tree)
+            _remount_one(wanted, mounts, tree)
             done.append(wanted.target)
         except (NodeError, OSError) as error:
             give_up(wanted.target, error)
@@ -189,11 +189,11 @@ def remount(mounts: Sequence[Mount], tree: Path = paths.TREE) -> str:
     return "; ".join(reasons)
 
 
-def _mend_one(wanted: Mount, mounts: Sequence[Mount], tree: Path) -> None:
+def _remount_one(wanted: Mount, mounts: Sequence[Mount], tree: Path) -> None:
     above = [planned.target for planned in mounts[1:] if _is_below(wanted, [planned.target])]
     if any(tree / target.lstrip("/") not in mount_points() for target in above):
         raise NodeError("what it stands on has gone again")
-    carry_out(wanted, tree)
+    make_mount(wanted, tree)
 
 
 def _take_away(target: str, tree: Path) -> None:
@@ -201,7 +201,7 @@ def _take_away(target: str, tree: Path) -> None:
         detach(opened)
 
 
-def carry_out(wanted: Mount, tree: Path) -> None:
+def make_mount(wanted: Mount, tree: Path) -> None:
     """Makes one mount, and its mount point where that is missing.
 
     Raises:

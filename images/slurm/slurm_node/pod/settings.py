@@ -173,8 +173,8 @@ class User:
 def gres_counts(gres: str) -> dict[str, int]:
     """Returns how many of each name a node's Gres has: {"gpu": 8, "shard": 64} of gpu:h100:8,shard:64."""
     counts: dict[str, int] = {}
-    for each in filter(None, gres.split(",")):
-        name, count = each.partition(":")[0], each.rpartition(":")[2]
+    for resource in filter(None, gres.split(",")):
+        name, count = resource.partition(":")[0], resource.rpartition(":")[2]
         counts[name] = counts.get(name, 0) + int(count)
     return counts
 

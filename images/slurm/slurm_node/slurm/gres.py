@@ -17,7 +17,7 @@ POLL_SECONDS = 3.0
 REMIND_SECONDS = 30.0
 SLURMD_SECONDS = 30
 
-_FOUND = re.compile(r"\bGres Name=(\S+) .*\bCount=(\d+)\b(?:.*\bFile=(\S+))?")
+_RESOURCE = re.compile(r"\bGres Name=(\S+) .*\bCount=(\d+)\b(?:.*\bFile=(\S+))?")
 
 
 def usable(printed: str, with_files: frozenset[str]) -> dict[str, int]:
@@ -29,7 +29,7 @@ def usable(printed: str, with_files: frozenset[str]) -> dict[str, int]:
     """
     counts: dict[str, int] = {}
     for line in printed.splitlines():
-        match = _FOUND.search(line)
+        match = _RESOURCE.search(line)
         if match and (match[1] not in with_files or match[3] not in (None, "(null)")):
             counts[match[1]] = counts.get(match[1], 0) + int(match[2])
     return counts
@@ -78,8 +78,8 @@ def wait(
         time.sleep(poll)  # Neither a driver nor slurmctld tells when it has them.
 
 
-def _lacking(wanted: Mapping[str, int], found: Mapping[str, int]) -> str:
+def _lacking(wanted: Mapping[str, int], counts: Mapping[str, int]) -> str:
     """Returns what is missing, as `3 of 4 GPUs, 0 of 2 fpga`; empty when all is there."""
-    fewer = {name: found.get(name, 0) for name, count in wanted.items() if found.get(name, 0) < count}
+    fewer = {name: counts.get(name, 0) for name, count in wanted.items() if counts.get(name, 0) < count}
     words = {"gpu": "GPUs"}
     return ", ".join(f"{count} of {wanted[name]} {words.get(name, name)}" for name, count in fewer.items())

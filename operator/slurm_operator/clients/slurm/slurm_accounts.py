@@ -16,7 +16,7 @@ import msgspec
 from contract import accounts as slurms
 from contract.accounts import Field
 from contract.accounts import Kind as Form
-from slurm_operator.accounts import Entity, Found, Kind, Other, Values
+from slurm_operator.accounts import Database, Entity, Kind, Other, Values
 from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
 from slurm_operator.clients.slurm.slurmrestd_answers import Answer, Users, decoded, listed
 from slurm_operator.decide.cluster.accounts import Change, Removal
@@ -51,9 +51,9 @@ class Associations(Answer):
     associations: list[msgspec.Raw] | None = None
 
 
-def found(
+def database(
     cluster: str, qos: Qos | None, accounts: Accounts | None, associations: Associations | None, users: Users | None
-) -> Found:
+) -> Database:
     """Return what slurmdbd has, as a cluster sees it."""
     records = {
         Entity(Kind.QOS, item["name"]): _values(slurms.QOS, item) for item in listed("qos", qos.qos if qos else None)
@@ -69,9 +69,9 @@ def found(
             records[Entity(Kind.USER, f"{account}/{user}")] = _values(slurms.USER, item)
         else:
             records[Entity(Kind.ACCOUNT, account)] = _values(slurms.ACCOUNT, {**of_accounts.get(account, {}), **item})
-    people = listed("users", users.users if users else None)
-    administrators = (user.name for user in people if user.administrator_level not in (["None"], ["Not Set"]))
-    return Found(records, tuple(others), frozenset(administrators))
+    known = listed("users", users.users if users else None)
+    administrators = (user.name for user in known if user.administrator_level not in (["None"], ["Not Set"]))
+    return Database(records, tuple(others), frozenset(administrators))
 
 
 def _other(item: Json, cluster: str) -> Other:

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from contract import names
-from slurm_operator.accounts import Found
+from slurm_operator.accounts import Database
 from slurm_operator.clients.slurm import slurm_accounts
 from slurm_operator.clients.slurm import slurmrestd_answers as answers
 from slurm_operator.clients.slurm import slurmrestd_records as records
@@ -243,7 +243,7 @@ class SlurmRest(HangingJobs):
         users = [{"name": name, "administrator_level": [level]} for name, level in levels.items()]
         await self._call("appoint", "POST", f"{names.REST_DATABASE_API}/users/", {"users": users})
 
-    async def accounts(self, cluster: str) -> Found:
+    async def accounts(self, cluster: str) -> Database:
         """Ask slurmdbd for all QOS, accounts and associations, as that cluster sees them."""
         database, own = names.REST_DATABASE_API, slurm_accounts.OWN_LIMITS
         qos = await self._read_as(slurm_accounts.Qos, "qos", f"{database}/qos/")
@@ -252,7 +252,7 @@ class SlurmRest(HangingJobs):
         path, seconds = f"{database}/associations/", LISTING_SECONDS
         associations = await self._read_as(slurm_accounts.Associations, "associations", path, own, seconds)
         users = await self._read_as(answers.Users, "administrators", f"{database}/users/")
-        return slurm_accounts.found(cluster, qos, accounts, associations, users)
+        return slurm_accounts.database(cluster, qos, accounts, associations, users)
 
     async def change_account(self, cluster: str, change: Change) -> None:
         """Make a QOS, an account or an association, or change values of it."""

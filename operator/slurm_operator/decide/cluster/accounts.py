@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from contract import accounts as slurms
-from slurm_operator.accounts import Declared, Entity, Found, Kind, Ledger, Records, Values, value
+from slurm_operator.accounts import Database, Declared, Entity, Kind, Ledger, Records, Values, value
 
 _OWN = frozenset(
     {
@@ -60,20 +60,22 @@ class Decision:
     undeclared: tuple[str, ...]
 
 
-def decide(declared: Declared, ledger: Ledger, found: Found, in_partitions: frozenset[str] = frozenset()) -> Decision:
-    """Return the steps from what is found to what is declared.
+def decide(
+    declared: Declared, ledger: Ledger, database: Database, in_partitions: frozenset[str] = frozenset()
+) -> Decision:
+    """Return the steps from what is there to what is declared.
 
     Args:
         declared: what the SlurmCluster declares.
         ledger: what its status says of earlier steps.
-        found: what slurmdbd has.
+        database: what slurmdbd has.
         in_partitions: QOS that partitions name: without one of them slurmctld might not start again.
     """
     changes, held = list[Change](), list[str]()
-    leaving = _leaving(declared, ledger, found)
-    heirs = _heirs(declared, found, leaving)
+    leaving = _leaving(declared, ledger, database)
+    heirs = _heirs(declared, database, leaving)
     for entity in _in_order(declared.records):
-        there = found.records.get(entity)
+        there = database.records.get(entity)
         wanted = {**_wanted(entity, declared.records[entity], ledger, there), **heirs.get(entity, {})}
         if there is None:
             changes.append(Change(entity, wanted, {}, makes=True))
@@ -83,14 +85,14 @@ def decide(declared: Declared, ledger: Ledger, found: Found, in_partitions: froz
         held += [_by_hand(entity, word) for word in stuck]
         if rest := {word: text for word, text in differing.items() if word not in stuck}:
             changes.append(Change(entity, rest, there))
-    removals, kept = _removals(declared, found, leaving, in_partitions)
+    removals, kept = _removals(declared, database, leaving, in_partitions)
     steps: tuple[Change | Removal, ...] = (*_coordinators_last(changes), *removals)
-    return Decision(steps, _ledger(declared, ledger, found), (*held, *kept), tuple(_undeclared(declared, found)))
+    return Decision(steps, _ledger(declared, ledger, database), (*held, *kept), tuple(_undeclared(declared, database)))
 
 
-def waits_for(entity: Entity, refused: Iterable[Entity], found: Found) -> bool:
+def waits_for(entity: Entity, refused: Iterable[Entity], database: Database) -> bool:
     """Return True if a record must not go yet, since slurmdbd refused to delete one that needs it."""
-    staying = Found({other: found.records[other] for other in refused})
+    staying = Database({other: database.records[other] for other in refused})
     return bool(_needs(entity, staying, set(), frozenset()))
 
 
@@ -159,15 +161,15 @@ def _coordinators_last(changes: Iterable[Change]) -> Iterator[Change]:
     yield from last
 
 
-def _leaving(declared: Declared, ledger: Ledger, found: Found) -> set[Entity]:
+def _leaving(declared: Declared, ledger: Ledger, database: Database) -> set[Entity]:
     """Return what an earlier declaration made and this one names no more, if the policy is to delete it."""
-    gone = {entity for entity in ledger.made if entity in found.records and entity not in declared.records}
+    gone = {entity for entity in ledger.made if entity in database.records and entity not in declared.records}
     return gone - _OWN if declared.deletes else set()
 
 
-def _heirs(declared: Declared, found: Found, leaving: set[Entity]) -> dict[Entity, Values]:
+def _heirs(declared: Declared, database: Database, leaving: set[Entity]) -> dict[Entity, Values]:
     """Return associations that become their users' default ones, since Slurm lets no default one go before others."""
-    orphaned = {entity.user for entity in leaving if _is_default(entity, found)}
+    orphaned = {entity.user for entity in leaving if _is_default(entity, database)}
     chosen = {entity.user for entity, values in declared.records.items() if values.get(slurms.DEFAULT_ACCOUNT)}
     heirs = dict[str, Entity]()
     for entity in sorted(declared.records):
@@ -176,48 +178,52 @@ def _heirs(declared: Declared, found: Found, leaving: set[Entity]) -> dict[Entit
     return {entity: {slurms.DEFAULT_ACCOUNT: slurms.YES} for entity in heirs.values()}
 
 
-def _is_default(entity: Entity, found: Found) -> bool:
-    return bool(entity.user) and found.records[entity].get(slurms.DEFAULT_ACCOUNT) == slurms.YES
+def _is_default(entity: Entity, database: Database) -> bool:
+    return bool(entity.user) and database.records[entity].get(slurms.DEFAULT_ACCOUNT) == slurms.YES
 
 
 def _removals(
-    declared: Declared, found: Found, leaving: set[Entity], in_partitions: frozenset[str]
+    declared: Declared, database: Database, leaving: set[Entity], in_partitions: frozenset[str]
 ) -> tuple[list[Removal], list[str]]:
     """Return records that go, and sentences about those that others need."""
     removals, kept = list[Removal](), list[str]()
     going = set[Entity]()
     # From the end: a user's default account after his others, accounts after those below them, QOS at last.
-    for entity in (entity for entity in reversed(_in_order(found.records)) if entity in leaving):
-        if needs := _needs(entity, found, going, in_partitions) or _last_default(entity, declared, found, leaving):
+    for entity in (entity for entity in reversed(_in_order(database.records)) if entity in leaving):
+        last = _last_default(entity, declared, database, leaving)
+        if needs := _needs(entity, database, going, in_partitions) or last:
             kept.append(f"{entity} stays: {needs}")
             continue
         going.add(entity)
-        removals.append(Removal(entity, whole=bool(entity.user) and _is_alone(entity, found, going)))
+        removals.append(Removal(entity, whole=bool(entity.user) and _is_alone(entity, database, going)))
     return removals, kept
 
 
-def _last_default(entity: Entity, declared: Declared, found: Found, leaving: set[Entity]) -> str:
-    """Say what a person does where a default account would leave a user with accounts that only people declare."""
-    if not entity.user or not _is_default(entity, found):
+def _last_default(entity: Entity, declared: Declared, database: Database, leaving: set[Entity]) -> str:
+    """Return why a user's default account has to stay, and the command that lets it go; empty if it may go.
+
+    It stays while the user has other accounts that the stack does not declare: Slurm needs one of them as the default.
+    """
+    if not entity.user or not _is_default(entity, database):
         return ""
     if any(other.user == entity.user for other in declared.records):
         return ""
-    theirs = [other for other in found.records if other.user == entity.user and other not in leaving]
+    theirs = [other for other in database.records if other.user == entity.user and other not in leaving]
     command = f"sacctmgr modify user {entity.user} set defaultaccount="
     return f"it is his default account; choose another: {command}{theirs[0].account}" if theirs else ""
 
 
-def _needs(entity: Entity, found: Found, going: set[Entity], in_partitions: frozenset[str]) -> str:
+def _needs(entity: Entity, database: Database, going: set[Entity], in_partitions: frozenset[str]) -> str:
     """Return who needs a record; empty if nobody does."""
-    staying = {other: values for other, values in found.records.items() if other not in going and other != entity}
+    staying = {other: values for other, values in database.records.items() if other not in going and other != entity}
     if entity.kind is Kind.QOS:
         if entity.name in in_partitions:
             return "a partition of slurm.conf names it"
         names = [str(other) for other, values in staying.items() if entity.name in _named(values)]
-        names += [other.title for other in found.others if entity.name in other.qos]
+        names += [other.title for other in database.others if entity.name in other.qos]
     elif entity.kind is Kind.ACCOUNT:
         names = [str(other) for other, values in staying.items() if _is_below(other, values, entity.name)]
-        names += [other.title for other in found.others if other.account == entity.name]
+        names += [other.title for other in database.others if other.account == entity.name]
     else:
         names = []
     return f"{names[0]} needs it" if names else ""
@@ -233,18 +239,18 @@ def _is_below(other: Entity, values: Values, account: str) -> bool:
     return other.kind is Kind.ACCOUNT and values.get(slurms.PARENT) == account
 
 
-def _is_alone(entity: Entity, found: Found, going: set[Entity]) -> bool:
+def _is_alone(entity: Entity, database: Database, going: set[Entity]) -> bool:
     """Return True if a user has no other association, and no AdminLevel that would go with him."""
-    others = [other for other in found.records if other.user == entity.user and other not in going]
-    others_of_his = [other for other in found.others if other.user == entity.user]
-    return not others and not others_of_his and entity.user not in found.administrators
+    others = [other for other in database.records if other.user == entity.user and other not in going]
+    others_of_his = [other for other in database.others if other.user == entity.user]
+    return not others and not others_of_his and entity.user not in database.administrators
 
 
-def _ledger(declared: Declared, ledger: Ledger, found: Found) -> Ledger:
+def _ledger(declared: Declared, ledger: Ledger, database: Database) -> Ledger:
     """Return what is given now: declared values that are there, and earlier ones that are yet to go or to change."""
     given = dict[Entity, Values]()
     for entity, wanted in declared.records.items():
-        there = found.records.get(entity)
+        there = database.records.get(entity)
         if there is None:
             continue
         earlier = {
@@ -256,12 +262,12 @@ def _ledger(declared: Declared, ledger: Ledger, found: Found) -> Ledger:
             **earlier,
             **{word: text for word, text in wanted.items() if value(entity, there, word) == text},
         }
-    made = {entity for entity in ledger.made if entity in found.records or entity in declared.records}
+    made = {entity for entity in ledger.made if entity in database.records or entity in declared.records}
     return Ledger(given, frozenset(made))
 
 
-def _undeclared(declared: Declared, found: Found) -> Iterator[str]:
-    for entity, values in sorted(found.records.items()):
+def _undeclared(declared: Declared, database: Database) -> Iterator[str]:
+    for entity, values in sorted(database.records.items()):
         wanted = declared.records.get(entity)
         if wanted is None:
             if entity not in _OWN:
@@ -274,7 +280,7 @@ def _undeclared(declared: Declared, found: Found) -> Iterator[str]:
         ]
         if besides:
             yield f"{entity}: {' '.join(besides)}"
-    yield from (other.title for other in found.others if not other.elsewhere)
+    yield from (other.title for other in database.others if not other.elsewhere)
 
 
 def _by_hand(entity: Entity, word: str) -> str:

@@ -104,8 +104,10 @@ def _partitions(jobs: Sequence[_Weighed]) -> tuple[list[Counts], int]:
                 waiting[partition].append((job, times))
             elif _runs(job):
                 running[partition].append((job, times))
-    found = running.keys() | waiting.keys()
-    chosen = sorted(found, key=lambda name: (-_number(running[name]) - _number(waiting[name]), name))[:MOST_PARTITIONS]
+    partitions = running.keys() | waiting.keys()
+    chosen = sorted(partitions, key=lambda name: (-_number(running[name]) - _number(waiting[name]), name))[
+        :MOST_PARTITIONS
+    ]
     rows: list[Counts] = [
         {
             "name": name,
@@ -114,7 +116,7 @@ def _partitions(jobs: Sequence[_Weighed]) -> tuple[list[Counts], int]:
         }
         for name in sorted(chosen)
     ]
-    return rows, len(found) - len(rows)
+    return rows, len(partitions) - len(rows)
 
 
 def _waits(job: SlurmJob) -> bool:

@@ -12,7 +12,7 @@ from contract.reasons import WARNING
 
 _TIME: Final = r"[\dT:-]+Z"
 _NOTE: Final = re.compile(
-    rf"(?:{FAILED}(?P<check>[^,;]+), (?:well at (?P<well>{_TIME}), )?found at (?P<found>{_TIME})(?:; |$))?"
+    rf"(?:{FAILED}(?P<check>[^,;]+), (?:well at (?P<well>{_TIME}), )?found at (?P<first_failed>{_TIME})(?:; |$))?"
     rf"(?:{QUIET}(?P<quiet>\d+ since {_TIME}(?:, \d+ since {_TIME})*)(?:; |$))?"
     rf"(?:{CHECKS}(?P<checks>[^;]+)(?:; |$))?"
     rf"(?:{WARNING}(?P<warned>.*))?",
@@ -29,7 +29,7 @@ class Note:
     Attributes:
         check: the check that fails; empty if none does.
         well: time of the last run in which it did not fail, as of `date -u +%FT%TZ`; empty without one.
-        found: time of the first run in which it failed.
+        first_failed: time of the first run in which it failed.
         quiet: job → since when it is quiet on this node.
         verdicts: check → verdict, of checks that did not pass.
         seconds: how long the longest run of late took; 0 if none was slow.
@@ -38,7 +38,7 @@ class Note:
 
     check: str = ""
     well: str = ""
-    found: str = ""
+    first_failed: str = ""
     quiet: Mapping[int, str] = dataclasses.field(default_factory=dict)
     verdicts: Mapping[str, str] = dataclasses.field(default_factory=dict)
     seconds: int = 0
@@ -52,7 +52,7 @@ def read(extra: str) -> Note:
         return Note()
     pairs = (pair.split(" since ") for pair in (said["quiet"] or "").split(", ") if pair)
     jobs = {int(job): since for job, since in pairs}
-    of_check = (said["check"] or "", said["well"] or "", said["found"] or "")
+    of_check = (said["check"] or "", said["well"] or "", said["first_failed"] or "")
     verdicts = {check: verdict for verdict, check in _VERDICT.findall(said["checks"] or "")[:MOST_CHECKS]}
     took = _TOOK.search(said["checks"] or "")
     return Note(*of_check, jobs, verdicts, int(took[1]) if took else 0, said["warned"] or "")

@@ -154,9 +154,9 @@ def _measured(outage: Outage, node: SlurmNode) -> Outage:
     note = notes.read(node.extra)
     if outage.drain_seconds is not None or note.check != outage.check:
         return outage
-    found = _moment(note.found)
-    detect = _seconds(_moment(note.well), found) if note.well else None
-    return dataclasses.replace(outage, detect_seconds=detect, drain_seconds=_seconds(found, outage.since))
+    first_failed = _moment(note.first_failed)
+    detect = _seconds(_moment(note.well), first_failed) if note.well else None
+    return dataclasses.replace(outage, detect_seconds=detect, drain_seconds=_seconds(first_failed, outage.since))
 
 
 def _seconds(begin: datetime.datetime, end: datetime.datetime) -> int:

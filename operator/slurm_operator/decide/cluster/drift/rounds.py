@@ -82,7 +82,7 @@ def standing(revision: str, ledger: Ledger | None, paused: datetime.datetime, no
         kind,
         "False",
         Reason.UPDATE_FAILED,
-        f"{what} in {minutes} minutes: nothing is healed until you run pulumi up --refresh",
+        f"{what} in {minutes} minutes: nothing is restored until you run pulumi up --refresh",
     )
 
 
@@ -90,7 +90,7 @@ def plan(
     ledger: Ledger,
     live: Mapping[Key, Object | None],
     clean: Mapping[Key, str],
-    healed: Mapping[Key, Iterable[datetime.datetime]],
+    restored: Mapping[Key, Iterable[datetime.datetime]],
     failures: Mapping[Key, Failure],
     now: datetime.datetime,
 ) -> Plan:
@@ -100,7 +100,7 @@ def plan(
         ledger: what is declared.
         live: observed objects, None for a missing one; objects that nobody could read have no entry.
         clean: fingerprints of objects that were found to be, or made, as declared.
-        healed: times of recent repairs by object.
+        restored: times of recent repairs by object.
         failures: failed repairs by object.
         now: the time.
     """
@@ -117,7 +117,7 @@ def plan(
             _leaving(before) or clean.get(key) == fingerprint(before) or _switched_off(key, before)
         ):
             continue
-        elif sum(now - moment < FOUGHT_WITHIN for moment in healed.get(key, ())) >= FOUGHT_OVER:
+        elif sum(now - moment < FOUGHT_WITHIN for moment in restored.get(key, ())) >= FOUGHT_OVER:
             others = ", ".join(sorted({manager for manager, _ in ownership.foreign(before or _NOTHING)}))
             message = f"{title(key)} is changed again and again; it was written by {others or 'nobody known'}"
             problems.append(Finding(Reason.HEALING_FOUGHT, message))
