@@ -26,7 +26,7 @@ from components.slurm import (
     node_set,
     rest_api,
 )
-from components.slurm.topology_yaml import node_set_topology
+from components.slurm.conf.topology_yaml import node_set_topology
 from contract import names
 
 _SPARE_SECONDS: Final = 30

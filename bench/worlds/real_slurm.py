@@ -19,7 +19,7 @@ import httpx
 import jwt
 
 from components.config import parse
-from components.slurm import slurm_conf
+from components.slurm.conf import slurm_conf
 from devcluster.apiserver.control_plane import free_ports
 from tests.unit.samples import SMALL, changed
 

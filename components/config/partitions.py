@@ -9,10 +9,10 @@ from pydantic import AfterValidator, BeforeValidator
 from components.config.model import Model, setting
 from components.config.nodes.hangs import Hangs
 from components.config.rule import Violation, rule
+from components.config.slurm_keys.partition_options import KEYS
+from components.config.slurm_keys.slurm_options import OptionValue, quoted_text
 from components.config.values.object_names import AccountName, DnsLabel, PartitionName, QosName
-from components.config.values.partition_options import KEYS
 from components.config.values.quantities import Memory, SlurmTime, WholeNumber, memory_mib, slurm_seconds
-from components.config.values.slurm_options import OptionValue, quoted_text
 from components.config.values.validation import matching
 
 _MOST = 65533

@@ -13,11 +13,11 @@ from components.config.pods.resources import ControllerResources, RestResources
 from components.config.rule import Violation, named_twice, rule
 from components.config.scripts import Scripts
 from components.config.slurm_keys import cgroup_conf, defaults
+from components.config.slurm_keys.slurm_options import OptionValue, check_option_name, refusal, slurms_name
 from components.config.storage import StateStorage
 from components.config.topologies import Topology
 from components.config.values import slurm_files
 from components.config.values.slurm_files import FileName, FileText
-from components.config.values.slurm_options import OptionValue, check_option_name, refusal, slurms_name
 from components.config.values.validation import matching
 from contract.site_scripts import Kind
 

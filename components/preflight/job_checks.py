@@ -20,7 +20,7 @@ from components.kubernetes.kubernetes_reader import UnreachableError
 from components.preflight import counted_jobs
 from components.preflight.counted_jobs import CountedJobs
 from components.preflight.job_effects import Declared, Line, NodeSize, effects
-from components.slurm import slurm_conf
+from components.slurm.conf import slurm_conf
 from contract import names
 
 OLD_AFTER: Final = datetime.timedelta(minutes=15)

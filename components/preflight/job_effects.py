@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from components.config.nodes.node_sets import JobsOfRemoved, Removal
-from components.config.values.partition_options import TYPED
+from components.config.slurm_keys.partition_options import TYPED
 from components.config.values.quantities import slurm_seconds
 from components.preflight.counted_jobs import OTHERS, CountedJobs, NodeSetJobs, Number, PartitionJobs
 

@@ -3,7 +3,7 @@
 import pulumi
 
 from components.config import Config
-from components.slurm import topology_yaml
+from components.slurm.conf import topology_yaml
 
 
 def run(config: Config) -> None:

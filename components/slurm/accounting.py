@@ -19,7 +19,7 @@ from components.pods.slurm_pod import (
     standing_service,
     stateful_set,
 )
-from components.slurm import slurmdbd_conf
+from components.slurm.conf import slurmdbd_conf
 from components.slurm.controller import keys_secret
 from components.slurm.database import authority_volume, password_volume
 from contract import names, paths

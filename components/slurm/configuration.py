@@ -3,7 +3,8 @@
 from components.config import Config
 from components.kubernetes.component import Part
 from components.kubernetes.manifest import Manifest, declared
-from components.slurm import site_scripts, slurm_conf
+from components.slurm import site_scripts
+from components.slurm.conf import slurm_conf
 from contract import names
 
 

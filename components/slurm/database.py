@@ -17,7 +17,7 @@ from components.pods.slurm_pod import (
     standing_service,
     stateful_set,
 )
-from components.slurm import slurmdbd_conf
+from components.slurm.conf import slurmdbd_conf
 from contract import names, paths, pod_variables
 
 _GRACE_SECONDS: Final = 120

@@ -9,8 +9,8 @@ from components.config import Config
 from components.config.nodes.gpus import NVIDIA_PREFIX
 from components.config.nodes.health import Checks, UnknownPolicy
 from components.config.nodes.node_sets import NodeSet as NodeSetConfig
+from components.config.slurm_keys.slurm_options import worker_start
 from components.config.values.quantities import duration_seconds, memory_mib
-from components.config.values.slurm_options import worker_start
 from components.kubernetes.component import Component
 from components.kubernetes.manifest import SKIP_AWAIT, Manifest, declared, selector
 from components.pods import pod_security

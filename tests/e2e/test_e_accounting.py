@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from components.slurm import slurmdbd_conf
+from components.slurm.conf import slurmdbd_conf
 from contract import paths
 from tests.unit.golden_files import stack
 

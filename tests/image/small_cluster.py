@@ -13,7 +13,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from components.config import parse
-from components.slurm import site_scripts, slurm_conf
+from components.slurm import site_scripts
+from components.slurm.conf import slurm_conf
 from components.slurm.node_set import node_variable
 from contract import names
 from contract.pod_variables import NodeKey

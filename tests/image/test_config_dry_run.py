@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from components.config import parse
-from components.config.values.select_parameters import MORE
-from components.slurm import slurm_conf
+from components.config.slurm_keys.select_parameters import MORE
+from components.slurm.conf import slurm_conf
 from tests.image import slurm_files
 from tests.unit import test_topologies
 from tests.unit.gres_effects import FPGA, MIG

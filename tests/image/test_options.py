@@ -5,9 +5,8 @@ import subprocess
 from pathlib import Path
 
 from components.config import parse
-from components.config.slurm_keys import cgroup_conf
-from components.config.values import node_options, partition_options, slurm_options
-from components.slurm import slurm_conf
+from components.config.slurm_keys import cgroup_conf, node_options, partition_options, slurm_options
+from components.slurm.conf import slurm_conf
 from tests.image.pods import CONTROLLER
 from tests.image.small_cluster import NewCluster
 from tests.unit.samples import SMALL, changed

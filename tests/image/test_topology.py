@@ -13,7 +13,7 @@ from slurm_operator.findings import Finding
 from slurm_operator.state.slurm import SlurmNode
 
 from components.config import parse
-from components.slurm.topology_yaml import topology_yaml
+from components.slurm.conf.topology_yaml import topology_yaml
 from contract import names
 from tests.image.pods import CONTROLLER, REVISION, SECOND, WORKER
 from tests.image.small_cluster import ALICE, NewCluster, SmallCluster

@@ -15,7 +15,7 @@ from jail_commands.container_plan import Step
 from jail_commands.running import Refused, outcome
 from slurm_node.slurm import container_leftovers
 
-from components.slurm import slurm_conf
+from components.slurm.conf import slurm_conf
 from contract import paths
 
 REPOSITORY = Path(__file__).resolve().parents[2]

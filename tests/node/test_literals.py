@@ -3,30 +3,42 @@
 import re
 from pathlib import Path
 
+import pytest
 from node_health import node
 from slurm_node.pod import cgroups, paths
 from slurm_node.roots import image_root
 
-from contract import names, native
+from contract import names, native, site_scripts
 from contract import paths as shared
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+HEALTH = "/usr/sbin/node-health"
 
 
 def test_nothing_of_an_image_is_copied_over_the_tools() -> None:
     assert paths.TOOLS.parts[1] in image_root.LEFT_OUT
 
 
-def test_slurm_starts_the_programs_that_the_image_brings() -> None:
-    prolog = (REPOSITORY / "health/bin/node-health-prolog").read_text()
-    assert f" {paths.PROLOG_REFUSED}\n" in prolog
-    assert f" {paths.PLUGIN_REFUSED};" in prolog
-    epilog = (REPOSITORY / "health/bin/node-health-epilog").read_text()
-    assert all(f'"{paths.PROLOGS}/$SLURM_JOB_ID"\n' in script for script in (prolog, epilog))
-    for program in (shared.HEALTH_PROGRAM, shared.HEALTH_PROLOG, shared.HEALTH_EPILOG):
-        script = (REPOSITORY / "health/bin" / Path(program).name).read_text()
-        assert Path(program).parent == Path("/usr/sbin")
-        assert "/usr/sbin/node-health --record" in script or f"{node.JAIL_BROKEN} {node.UNFIT} " in script
+KINDS = site_scripts.Kind
+SCRIPTS = {
+    shared.HEALTH_PROLOG: {
+        *(paths.JAIL_BROKEN, node.UNFIT, paths.PLUGIN_REFUSED, paths.PROLOG_REFUSED, f"{paths.PROLOG_REFUSED}.new"),
+        *(f"{shared.ETC_SCRIPTS}/{KINDS.PROLOG}", shared.SITE_SCRIPTS, f"{shared.PREFIX}/bin/scontrol", paths.PROLOGS),
+    },
+    shared.HEALTH_EPILOG: {
+        *(paths.PROLOGS, HEALTH, f"{shared.ETC_SCRIPTS}/{KINDS.EPILOG}", shared.SITE_SCRIPTS),
+        *(f"{shared.NODE_RUN}/epilog-{lock}.lock" for lock in ("waits", "checks")),
+    },
+    shared.HEALTH_PROGRAM: {f"{shared.ETC_SCRIPTS}/{KINDS.HEALTH_CHECK}", shared.SITE_SCRIPTS, node.RESULTS, HEALTH},
+}
+
+
+@pytest.mark.parametrize("program", SCRIPTS, ids=lambda program: Path(program).name)
+def test_the_programs_of_slurmd_name_the_contracts_paths(program: str) -> None:
+    assert Path(program).parent == Path("/usr/sbin"), "the Containerfile copies health/bin there"
+    script = (REPOSITORY / "health/bin" / Path(program).name).read_text()
+    named = set(re.findall(r"(?<![\w/])/(?:etc|opt|run|usr)/[\w./-]*\w", script))
+    assert named == {str(path) for path in SCRIPTS[program]}
 
 
 def test_c_has_a_shared_fact_from_the_contract_alone() -> None:
@@ -48,12 +60,25 @@ def test_the_native_programs_lie_where_the_contract_says() -> None:
     assert Path(native.DEFINES["JOB_INIT_GROUP"]).parent == cgroups.CGROUPS / cgroups.PROCESSES_FOLDER
 
 
-def test_the_images_files_name_the_same_paths_and_ids() -> None:
+def test_sshd_and_pam_name_the_same_paths() -> None:
     slurm = REPOSITORY / "images/slurm"
     assert f"pam_jail.so {paths.TREE}" in (slurm / "rootfs/etc/pam.d/sshd").read_text()
     sshd = (slurm / "rootfs/etc/ssh/sshd_config").read_text()
     assert f"AuthorizedKeysFile {paths.TREE}%h/" in sshd
     assert f"Banner {paths.SSH_BANNER}\n" in sshd
     assert all(f"HostKey {paths.SSH_KEYS}/" in line for line in re.findall(r"^HostKey .*$", sshd, re.MULTILINE))
-    for name in ("slurm", "jail"):
-        assert f"slurm:x:{names.SLURM_UID}:" in (REPOSITORY / "images" / name / "Containerfile").read_text()
+
+
+@pytest.mark.parametrize(
+    ("image", "user", "number"),
+    [
+        ("slurm", "slurm", names.SLURM_UID),
+        ("jail", "slurm", names.SLURM_UID),
+        ("slurm", "slurmrest", names.SLURMREST_UID),
+        ("database", "mariadb", names.DATABASE_UID),
+    ],
+)
+def test_the_images_give_users_the_contracts_numbers(image: str, user: str, number: int) -> None:
+    containerfile = (REPOSITORY / "images" / image / "Containerfile").read_text()
+    assert re.findall(rf"'{user}:x:(\d+):'", containerfile) == [str(number)], "in /etc/group"
+    assert re.findall(rf"'{user}:x:(\d+):(\d+):", containerfile) == [(str(number), str(number))], "in /etc/passwd"

@@ -12,7 +12,7 @@ from slurm_operator.decide.cluster.config import CLOSING, HELD, Promote, Reconfi
 from slurm_operator.findings import Finding
 from slurm_operator.state.slurm import Running, SlurmJob, SlurmNode, Unknown
 
-from components.config.values import slurm_options
+from components.config.slurm_keys import slurm_options
 from contract.conditions import Reason
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)

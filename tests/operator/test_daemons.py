@@ -12,7 +12,7 @@ from slurm_operator.findings import Findings
 from slurm_operator.state.kubernetes import Kubernetes, Pod, Unread
 from slurm_operator.state.slurm import Running, Unknown
 
-from components.config.values import slurm_options
+from components.config.slurm_keys import slurm_options
 from contract.slurm_options import WORKER_START
 from tests.operator.seen_clusters import NOW, workload, world
 

@@ -17,7 +17,7 @@ from components.config import parse
 from components.config.nodes.node_sets import Removal, Update
 from components.config.nodes.policy import Policy
 from components.config.nodes.reactions import Reactions
-from components.config.values import node_options
+from components.config.slurm_keys import node_options
 from components.slurm import node_set
 from contract import reasons
 from tests.unit.samples import changed

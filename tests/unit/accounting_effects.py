@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from components import slurm_cluster
 from components.config import Config
-from components.slurm import slurmdbd_conf
+from components.slurm.conf import slurmdbd_conf
 from tests.unit.declared import Effect, body, claim_effects, container, has, pod, requests
 from tests.unit.samples import OTHER_IMAGE
 

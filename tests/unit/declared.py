@@ -10,7 +10,7 @@ from components import slurm_cluster
 from components.config import Config
 from components.control import ledger
 from components.jail import jail_population
-from components.slurm import slurm_conf
+from components.slurm.conf import slurm_conf
 
 Probe = Callable[[Config], Any]
 Effect = tuple[str, Any, Probe, Any]

@@ -15,7 +15,7 @@ import yaml
 from components.config import Config, parse
 from components.config.pages import key_table, reference
 from components.control.crds import files
-from components.slurm import slurm_conf
+from components.slurm.conf import slurm_conf
 from contract import native
 
 FOLDER = Path(__file__).parent / "golden"

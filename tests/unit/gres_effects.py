@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from components.config import Config
-from components.slurm import gres_conf
+from components.slurm.conf import gres_conf
 from tests.unit.declared import Effect, requests, variable
 
 _NODES: Final = "NodeName=cpu-[0-9999]"

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from components import slurm_cluster
 from components.config import Config
-from components.slurm import slurm_conf
+from components.slurm.conf import slurm_conf
 from tests.unit.declared import Effect, Probe, variable
 
 

@@ -11,7 +11,8 @@ from components import slurm_cluster
 from components.addons import certificates
 from components.config import parse
 from components.config.program import Config
-from components.slurm import rest_api, slurmdbd_conf
+from components.slurm import rest_api
+from components.slurm.conf import slurmdbd_conf
 from contract import names
 from tests.unit.samples import SMALL, changed, run_program
 

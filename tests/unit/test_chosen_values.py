@@ -9,7 +9,7 @@ import pytest
 from components.config import Config, parse
 from components.config.slurm_keys import defaults
 from components.config.slurm_keys.defaults import Chosen
-from components.slurm import slurm_conf
+from components.slurm.conf import slurm_conf
 from tests.unit.samples import SMALL, changed
 
 LARGE = changed(

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from components import slurm_cluster
 from components.config import Config, parse
 from components.config.model import model_of
-from components.slurm import gres_conf, slurm_conf, slurmdbd_conf
+from components.slurm.conf import gres_conf, slurm_conf, slurmdbd_conf
 from tests.unit import (
     accounting_effects,
     addon_effects,

@@ -17,7 +17,8 @@ from components import keys
 from components.config import parse
 from components.config.values.connection import Connection, parse_connection, password_problem
 from components.config.values.quantities import memory_bytes
-from components.slurm import database, slurmdbd_conf
+from components.slurm import database
+from components.slurm.conf import slurmdbd_conf
 from tests.unit.samples import changed, run_program
 
 GOLDEN = Path(__file__).parent / "golden_slurmdbd"

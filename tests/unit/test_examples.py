@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from components.config import parse
-from components.slurm import slurm_conf
+from components.slurm.conf import slurm_conf
 from contract import names
 from tests.unit.samples import run_program
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from components.config import Config, ConfigurationError, parse
-from components.slurm import gres_conf, slurm_conf
+from components.slurm.conf import gres_conf, slurm_conf
 from tests.unit.declared import body, variable
 from tests.unit.gres_effects import FPGA, MIG
 from tests.unit.samples import GPU_SET, SMALL, changed

@@ -10,7 +10,7 @@ from components import slurm_cluster
 from components.addons import monitoring
 from components.config import parse
 from components.control import network_policies
-from components.slurm import slurm_conf
+from components.slurm.conf import slurm_conf
 from contract import names
 from tests.unit.samples import SMALL, changed, run_program
 

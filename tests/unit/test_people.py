@@ -8,7 +8,7 @@ import pytest
 
 from components import slurm_cluster
 from components.config import ConfigurationError, parse
-from components.slurm import slurm_conf
+from components.slurm.conf import slurm_conf
 from tests.unit.declared import Probe
 from tests.unit.people_effects import BASE, EFFECTS, PEOPLE
 from tests.unit.samples import changed

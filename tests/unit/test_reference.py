@@ -15,8 +15,8 @@ from components.config.nodes.node_sets import NodeSet
 from components.config.pages import key_table, reference
 from components.config.partitions import Partition
 from components.config.program import Config
-from components.config.values import node_options, partition_options
-from components.config.values.line_keys import LineKeys
+from components.config.slurm_keys import node_options, partition_options
+from components.config.slurm_keys.line_keys import LineKeys
 from contract import native
 from tests.unit import golden_files
 from tests.unit.samples import DIRECTORY, OTHER_IMAGE, changed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from components.config import ConfigurationError, parse
-from components.slurm import slurm_conf
+from components.slurm.conf import slurm_conf
 from tests.unit.samples import changed
 
 OPTION = "slurm.options.SelectTypeParameters"

@@ -11,7 +11,8 @@ from components import slurm_cluster
 from components.config import Config, ConfigurationError, parse
 from components.config.values.project_files import MOST_BYTES
 from components.config.values.script_text import INTERPRETERS
-from components.slurm import site_scripts, slurm_conf
+from components.slurm import site_scripts
+from components.slurm.conf import slurm_conf
 from contract import names, paths
 from contract.site_scripts import Kind
 from tests.unit.declared import body, container, pod

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from components.config import ConfigurationError, parse
+from components.config.slurm_keys.slurm_options import ALLOWED, CHOICES
 from components.config.values import slurm_files
 from components.config.values.project_files import MOST_BYTES
 from components.config.values.slurm_files import OURS, REFUSED, TAKEN
-from components.config.values.slurm_options import ALLOWED, CHOICES
-from components.slurm import configuration, slurm_conf
+from components.slurm import configuration
+from components.slurm.conf import slurm_conf
 from contract import names
 from tests.unit.samples import SMALL, changed
 from tests.unit.test_slurm_conf import lines

@@ -10,7 +10,8 @@ import pytest
 from slurm_node.pod import settings
 
 from components.config import ConfigurationError, parse
-from components.slurm import node_set, slurm_conf
+from components.slurm import node_set
+from components.slurm.conf import slurm_conf
 from contract import names
 from tests.unit import submount_effects
 from tests.unit.samples import changed

@@ -9,7 +9,7 @@ import yaml
 
 from components import slurm_cluster
 from components.config import ConfigurationError, parse
-from components.slurm import slurm_conf, topology_yaml
+from components.slurm.conf import slurm_conf, topology_yaml
 from contract import names
 from tests.unit.samples import SMALL, changed
 

@@ -8,10 +8,10 @@ from pydantic import BeforeValidator
 
 from components.config.model import Model, setting
 from components.config.rule import Violation, rule
+from components.config.slurm_keys.slurm_options import quoted_text
 from components.config.values.object_names import QosName
 from components.config.values.quantities import WholeNumber
 from components.config.values.slurm_limits import MOST, LimitValue, QosLimit, written
-from components.config.values.slurm_options import quoted_text
 from components.config.values.validation import matching, text_of
 from contract import accounts
 

@@ -8,8 +8,8 @@ from pydantic import AfterValidator, Field
 
 from components.config.nodes.gpus import Gpus
 from components.config.rule import Violation
+from components.config.slurm_keys.node_options import KEYS
 from components.config.values.files import core_numbers
-from components.config.values.node_options import KEYS
 from components.config.values.quantities import WholeNumber
 
 NodeOptionName = Annotated[str, AfterValidator(KEYS.check)]

@@ -3,9 +3,17 @@
 from dataclasses import dataclass
 from typing import Final
 
-from components.config.slurm_keys import cgroup_conf, defaults, gres_conf, slurm_conf_lines
-from components.config.values import node_options, partition_options, slurm_files, slurm_options
-from components.config.values.line_keys import LineKeys
+from components.config.slurm_keys import (
+    cgroup_conf,
+    defaults,
+    gres_conf,
+    node_options,
+    partition_options,
+    slurm_conf_lines,
+    slurm_options,
+)
+from components.config.slurm_keys.line_keys import LineKeys
+from components.config.values import slurm_files
 
 _HEAD: Final = """# Keys of slurm.conf, gres.conf and cgroup.conf
 

@@ -1,1 +1,1 @@
-"""Keys of slurm.conf's smaller lines, gres.conf and cgroup.conf, and the values of keys that this program chooses."""
+"""Keys of Slurm's files: whose each one is, and the values of those that this program chooses."""

@@ -5,8 +5,8 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator
 
-from components.config.values.line_keys import LineKeys
-from components.config.values.slurm_options import quoted_text
+from components.config.slurm_keys.line_keys import LineKeys
+from components.config.slurm_keys.slurm_options import quoted_text
 
 _NO_SYSTEMD: Final = "there is no systemd in a pod"
 _LIMITED: Final = "every job here has a limit of memory (SelectTypeParameters=CR_Core_Memory)"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from components.config.values.slurm_options import LIST_KEYS
+from components.config.slurm_keys.slurm_options import LIST_KEYS
 
 _LARGE_TABLE: Final = 1024
 """MaxNodeCount of clusters up to 512 nodes; larger ones have more."""

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from components.config.values.line_keys import LineKeys
+from components.config.slurm_keys.line_keys import LineKeys
 
 KEYS: Final = LineKeys(
     of="gres.conf",

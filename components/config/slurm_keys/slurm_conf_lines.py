@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from components.config.values.line_keys import LineKeys
+from components.config.slurm_keys.line_keys import LineKeys
 
 _DYNAMIC: Final = "nodes register themselves, so slurm.conf names none; drain one with scontrol update"
 DOWN_NODES: Final = LineKeys(

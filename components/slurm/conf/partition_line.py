@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from components.config.partitions import Partition
 from components.config.program import Config
-from components.config.values.partition_options import TYPED
+from components.config.slurm_keys.partition_options import TYPED
 from components.config.values.quantities import memory_mib
 from contract.slurm_names import slurm_node_set
 

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator
 
-from components.config.values import select_parameters
-from components.config.values.line_keys import LineKeys
+from components.config.slurm_keys import select_parameters
+from components.config.slurm_keys.line_keys import LineKeys
 from components.config.values.validation import wrong
 from contract.slurm_options import WORKER_START
 
@@ -171,7 +171,7 @@ _VALUE = re.compile(r"[^\s#\"'\\\x00-\x1f\x7f]+")
 
 
 def _allowed() -> dict[str, str]:
-    text = resources.files("components.config.values").joinpath("slurm_conf_keys.txt").read_text("utf-8")
+    text = resources.files("components.config.slurm_keys").joinpath("slurm_conf_keys.txt").read_text("utf-8")
     return {line.lower(): line for line in text.splitlines() if line and not line.startswith("#")}
 
 

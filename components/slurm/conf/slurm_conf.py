@@ -10,13 +10,14 @@ from components.config.addons.monitoring import MonitoringMode
 from components.config.nodes.health import HEALTH_SECONDS, PROLOG_SECONDS
 from components.config.program import Config
 from components.config.slurm import CgroupPlugin
-from components.config.slurm_keys import defaults
-from components.config.values import select_parameters, slurm_files
+from components.config.slurm_keys import defaults, select_parameters
+from components.config.slurm_keys.slurm_options import LIST_KEYS
+from components.config.values import slurm_files
 from components.config.values.quantities import slurm_seconds
-from components.config.values.slurm_options import LIST_KEYS
-from components.slurm import gres_conf, site_scripts
-from components.slurm.partition_line import partition_line
-from components.slurm.topology_yaml import topology_yaml
+from components.slurm import site_scripts
+from components.slurm.conf import gres_conf
+from components.slurm.conf.partition_line import partition_line
+from components.slurm.conf.topology_yaml import topology_yaml
 from contract import names, paths
 from contract.slurm_names import slurm_node_set
 

@@ -5,7 +5,7 @@ tests/image/test_options.py compares them with the keys that the installed Slurm
 
 from typing import Final
 
-from components.config.values.line_keys import LineKeys
+from components.config.slurm_keys.line_keys import LineKeys
 
 TYPED: Final = {
     "NodeName": "name",

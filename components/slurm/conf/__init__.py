@@ -1,0 +1,1 @@
+"""Texts of Slurm's files, made of the configuration: pure functions."""
