@@ -56,11 +56,14 @@ def plural(kind: str) -> str:
 
 
 @dataclasses.dataclass(slots=True)
-class _Shown:
-    """The cache of one watch: what `read` kept of each object, by name, and the versions of its latest events.
+class _WatchCache:
+    """The cache of one watch.
 
-    `newest` is the version of the latest event by name, of deleted objects too. For all other names events older than
-    `version` tell nothing new.
+    Attributes:
+        read: returns what is kept of an object.
+        version: resource version up to which the watch has shown everything. Older events tell nothing new.
+        objects: what is kept of each object, by name.
+        newest: resource version of the latest event since `version`, by name. It has deleted objects too.
     """
 
     read: Callable[[Object], Any]
@@ -69,7 +72,15 @@ class _Shown:
     newest: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def take(self, live: Object, *, gone: bool = False) -> bool:
-        """Store an object unless a newer event of its name was stored; return True if that changed what is known."""
+        """Store an object, unless a newer event of its name was stored.
+
+        Args:
+            live: the object.
+            gone: the object was deleted.
+
+        Returns:
+            True if that is news: the object went, or more than its status changed.
+        """
         name, version = live["metadata"]["name"], int(live["metadata"]["resourceVersion"])
         if version < self.newest.get(name, self.version):
             return False
@@ -79,7 +90,7 @@ class _Shown:
             self.objects.pop(name, None)
             return True
         now = self.objects[name] = self.read(live)
-        return before is None or _said(before) != _said(now)
+        return before is None or _content(before) != _content(now)
 
     def has_shown_all_until(self, version: int) -> None:
         """Note that the watch has shown everything up to `version`, and forget older versions by name."""
@@ -87,8 +98,8 @@ class _Shown:
         self.newest = {name: known for name, known in self.newest.items() if known > version}
 
 
-def _said(kept: Any) -> Any:
-    """Return the part of an object whose change is news: of a whole object all but its status."""
+def _content(kept: Any) -> Any:
+    """Return what is compared for news. Of a whole object it is a hash without the status: that alone is no news."""
     return fingerprint(kept) if isinstance(kept, dict) else kept
 
 
@@ -110,7 +121,7 @@ class Informer:
         self._api = api
         self._changed = changed
         self._tasks: dict[Watch, asyncio.Task[None]] = {}
-        self._shown: dict[Watch, _Shown] = {}
+        self._shown: dict[Watch, _WatchCache] = {}
 
     def follow(self, watches: Iterable[Watch]) -> None:
         """Watch these, and nothing else."""
@@ -186,7 +197,7 @@ class Informer:
             pause = max(least, grown)
             await asyncio.sleep(pause)
 
-    async def _watch_once(self, watch: Watch, shown: _Shown | None) -> _Shown:
+    async def _watch_once(self, watch: Watch, shown: _WatchCache | None) -> _WatchCache:
         """Watch on from what was shown, or from a new list, until the API server ends the watch."""
         if shown is None:
             shown = self._shown[watch] = await self._list(watch)
@@ -202,8 +213,8 @@ class Informer:
         shown.has_shown_all_until(version)
         return shown
 
-    async def _list(self, watch: Watch) -> _Shown:
-        shown = _Shown(watch.read)
+    async def _list(self, watch: Watch) -> _WatchCache:
+        shown = _WatchCache(watch.read)
         async for version, items in self._api.pages(watch.api, plural(watch.kind), watch.params):
             for item in items:
                 live = {"apiVersion": watch.api, "kind": watch.kind, **item}  # Items of a list lack their kind.

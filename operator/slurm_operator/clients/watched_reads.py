@@ -47,9 +47,10 @@ class Reads(Protocol):
 
 
 class WatchedReads:
-    """Answers from a watch of each kind, or object, that was asked for once. Until that shows it, the API server does.
+    """Answers reads from watches. The first read of a kind, or of a named object, begins its watch.
 
-    Objects are shared: who gets one leaves it as it is.
+    While a watch has not listed yet, or is broken, the API server answers. Callers must not change an object that they
+    get: the cache has the same one.
     """
 
     def __init__(self, api: KubernetesApi) -> None:
@@ -62,7 +63,10 @@ class WatchedReads:
         api.written.append(self._informer.store)
 
     def begin_anew(self) -> None:
-        """Forget what was shown, as who takes the lease must: another has acted since, and news may be under way."""
+        """Empty the cache and end all watches.
+
+        A replica that takes the lease begins with this: another one has acted, and watches may not show that yet.
+        """
         self._asked.clear()
         self._asked_at.clear()
         self._informer.follow(())

@@ -25,16 +25,16 @@ log = logging.getLogger(__name__)
 RECORDS_SECONDS = 10.0
 """Pause between looks for records that may be deleted: a job may name one for days."""
 WORDS_SECONDS = 20.0
-"""Between looks at the jobs that nodes wait for, when they are for words alone."""
+"""Pause between looks at the jobs that nodes wait for, where only messages need them."""
 TOLD_SECONDS = 60.0
-"""For so long what was seen of jobs is told: not each pass looks at them, and words stay as they are meanwhile."""
+"""Messages name jobs for so long after they were seen: a pass may not look at jobs, and its messages stay the same."""
 COUNT_HOLDS_SECONDS = 60.0
-"""So long a number of waiting jobs' nodes is told, if passes come too late to count them anew."""
+"""The number of pending nodes is published for so long, if passes are too late to count anew."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Slurm:
-    """One pass's knowledge of Slurm; `jobs` are those that may have processes or name nodes, for words."""
+    """One pass's knowledge of Slurm; `jobs`, for messages, are those that may have processes or name nodes."""
 
     nodes: Nodes | Unknown
     jobs: tuple[SlurmJob, ...] | Unknown = NOT_ASKED
@@ -50,8 +50,8 @@ class _Lately:
     naming: tuple[SlurmJob, ...] = ()
     naming_at: float = -math.inf
 
-    def told(self, now: float) -> tuple[SlurmJob, ...] | Unknown:
-        """Return what may still be told of them."""
+    def for_messages(self, now: float) -> tuple[SlurmJob, ...] | Unknown:
+        """Return the jobs that were seen in the last `TOLD_SECONDS`, each once; NOT_ASKED if the look is older."""
         since = now - TOLD_SECONDS
         if isinstance(self.jobs, Unknown) or self.jobs_at < since:
             return self.jobs if isinstance(self.jobs, Unknown) else NOT_ASKED
@@ -107,7 +107,7 @@ class SlurmLook:
         built = full_listing.build(full, jobs, counts_memory=memory, named=named)
         lately = _Lately(known(jobs), self._looked, named.jobs if named else (), self._looked)
         self._lately[rest.url] = lately
-        words = lately.told(self._looked)
+        words = lately.for_messages(self._looked)
         return Slurm(nodes if built is None else slurm_nodes.with_jobs(nodes, built.jobs), words, built)
 
     async def _for_words(
@@ -124,7 +124,7 @@ class SlurmLook:
             lately = dataclasses.replace(lately, jobs=known(jobs), jobs_at=self._clock())
             self._lately[rest.url] = lately
         are_told = at_once or waits or any(map(records.needs_names, sets))
-        return lately.told(self._clock()) if are_told else NOT_ASKED
+        return lately.for_messages(self._clock()) if are_told else NOT_ASKED
 
     async def count_pending(self, rest: SlurmRest, node_sets: Iterable[NodeSet], budget: PassBudget) -> None:
         """Tell autoscalers how many nodes waiting jobs ask for, unless the pass is late; nobody else needs to know."""

@@ -182,7 +182,10 @@ class TooDeep(Unknown):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Jobs:
-    """Jobs that were read one by one; `complete`: all jobs of interest, not only those that do not plainly run."""
+    """Jobs that were read one by one.
+
+    `complete` is False if there were too many to read. Then those that only run or configure are missing.
+    """
 
     jobs: tuple[SlurmJob, ...]
     complete: bool = True

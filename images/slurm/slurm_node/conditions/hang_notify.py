@@ -1,4 +1,4 @@
-"""Tells jobs that hang so, for the operator: slurmrestd has no call for it, and a user sees no Event."""
+"""Sends a message to jobs that seem to hang, in the operator's words: slurmrestd has no call for it."""
 
 import re
 from collections.abc import Callable, Collection

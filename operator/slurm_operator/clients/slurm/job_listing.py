@@ -111,7 +111,7 @@ class JobListing:
         return {job: jobs for (of, job), (_, jobs) in self._known.items() if of == url}
 
     async def pending(self, rest: SlurmRest, seconds: float = MOST_SECONDS) -> Mapping[str, int] | None:
-        """Return by partition how many nodes the jobs ask for that more nodes would let start.
+        """Return by partition how many nodes waiting jobs ask for, of those jobs that more nodes would let start.
 
         A job that may run in several partitions counts in each. A task of an array counts once for its node, although
         many may share one. None if there are too many jobs, or nobody tells.

@@ -153,5 +153,5 @@ def states(of: str, states: tuple[str, ...]) -> frozenset[str]:
 
 @functools.lru_cache(1000)
 def _shared(words: tuple[str, ...]) -> frozenset[str]:
-    """Few combinations of states, and of features, are shared by many nodes and jobs."""
+    """Return the words as a set, the same object for the same words: thousands of nodes and jobs share a few sets."""
     return frozenset(words)

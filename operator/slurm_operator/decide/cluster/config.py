@@ -108,7 +108,7 @@ def declared_states(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def closed_state(declared: str) -> str:
-    """Return the state of a partition that takes no new jobs; where none start, none start then either."""
+    """Return the state that closes a partition to new jobs: INACTIVE if jobs do not start in it now, else DRAIN."""
     return "INACTIVE" if declared in ("DOWN", "INACTIVE") else "DRAIN"
 
 
@@ -163,7 +163,7 @@ def refused(verdict: Verdict) -> Finding:
 
 
 def marked(files: Mapping[str, str]) -> dict[str, str]:
-    """Return files with a mark of their own in slurm.conf, which tells them from those they were made of."""
+    """Return files whose slurm.conf has the mark of these files, in place of the one of their originals."""
     own = f"{names.CONFIG_MARK}={content_hash(files)}"
     return {**files, names.SLURM_CONF: _MARK.sub(own, files.get(names.SLURM_CONF, ""), count=1)}
 

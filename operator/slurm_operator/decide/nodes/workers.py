@@ -98,7 +98,7 @@ class Worker:
 
     @property
     def may_leave(self) -> bool:
-        """True if it is free, and nobody but a person brings it back to work before it is gone."""
+        """True if it is free, and its drain is one that only the operator or a person lifts."""
         return self.is_free and all(map(slurm_nodes.may_leave, self.records))
 
     @property
