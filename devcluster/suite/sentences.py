@@ -150,7 +150,7 @@ def main(files: list[str]) -> int:
         for find in (*long_sentences(prose), *foreign_words(prose))
     ]
     finds += [
-        f"{file}:{prose.line}: begin with a sentence: {prose.text.splitlines()[0]}"
+        f"{file}:{prose.line}: begin with a sentence: {prose.text.strip().splitlines()[0]}"
         for file in files
         for prose in questions(Path(file))
     ]
