@@ -1,4 +1,4 @@
-"""Finds names in Python and C that are words of an earlier vocabulary, or tell nothing of what they stand for."""
+"""Finds names in Python and C that are words of an earlier vocabulary, or tell nothing about their thing."""
 
 from __future__ import annotations
 

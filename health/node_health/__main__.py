@@ -40,14 +40,14 @@ def record(context: Context | None) -> int:
         except BlockingIOError:
             return 0
         declared = node.read()
-        found = run(context)
-        history.write(history.followed(history.read(node.HISTORY), found), node.HISTORY)
+        latest = run(context)
+        history.write(history.followed(history.read(node.HISTORY), latest), node.HISTORY)
         if context:
             refreshed = {check.name for check in catalogue.of_node(declared, Context.PERIODIC)}
-            found = found.after(_before(), refreshed)
+            latest = latest.after(_before(), refreshed)
             if context is not Context.START:
-                found = replace(found, skipped={**_made_once(declared, refreshed), **found.skipped})
-        report.write(found, declared.unknown_drains)
+                latest = replace(latest, skipped={**_made_once(declared, refreshed), **latest.skipped})
+        report.write(latest, declared.unknown_drains)
     return 0
 
 
@@ -90,12 +90,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = parser.parse_args(given)
     if wanted.record:
         return record(wanted.context)
-    found = run(wanted.context)
+    latest = run(wanted.context)
     if wanted.json:
-        print(report.as_json(found))
+        print(report.as_json(latest))
     else:
-        print("\n".join(result.line for result in found.results))
-    return EXIT[found.verdict]
+        print("\n".join(result.line for result in latest.results))
+    return EXIT[latest.verdict]
 
 
 if __name__ == "__main__":

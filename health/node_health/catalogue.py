@@ -77,7 +77,7 @@ MODULES: Mapping[Applies, tuple[str, ...]] = {
 
 def load(*applies: Applies) -> list[Check]:
     """Returns the checks of these nodes, in the order of reports."""
-    modules = [f"node_health.checks.{module}" for each in applies for module in MODULES[each]]
+    modules = [f"node_health.checks.{module}" for kind in applies for module in MODULES[kind]]
     checks: list[Check] = [import_module(module).CHECK for module in modules]
     order = {name: rank for rank, name in enumerate(type(checks[0].name))} if checks else {}
     return sorted(checks, key=lambda check: order[check.name])

@@ -66,8 +66,8 @@ class Machine:
         """Returns what a source reads, which is read once in a run and process."""
         if look not in self.known:
             self.known[look] = look(self)
-        found: _T = self.known[look]
-        return found
+        known: _T = self.known[look]
+        return known
 
     def text(self, absolute: str | Path) -> str:
         """Returns a file's text without the white space around it.

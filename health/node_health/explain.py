@@ -46,13 +46,13 @@ class Known:
     Attributes:
         name: its name in Slurm.
         record: what `scontrol -o show node` printed; empty without an answer.
-        found: results of the last runs; None if there was none.
+        latest: results of the last runs; None if there was none.
         history: how they became so.
     """
 
     name: str
     record: str
-    found: Report | None = None
+    latest: Report | None = None
     history: History = field(default_factory=History)
 
 
@@ -64,19 +64,19 @@ def lines(known: Known, now: float) -> Iterator[str]:
         now: seconds since the epoch.
     """
     yield from of_record(known)
-    if known.found is None:
+    if known.latest is None:
         yield "no run of node-health has ended in this container"
         return
-    results = known.found.results
-    yield f"{known.found.verdict}: the last run ended {span(now - known.found.at)} ago, at {moment(known.found.at)}"
+    results = known.latest.results
+    yield f"{known.latest.verdict}: the last run ended {span(now - known.latest.at)} ago, at {moment(known.latest.at)}"
     passed = [result for result in results if result.finding.verdict is Verdict.PASS]
     for result in sorted(results, key=lambda result: [*Verdict][::-1].index(result.finding.verdict)):
         if result.finding.verdict is not Verdict.PASS:
             yield from _of_result(result, known.history, now)
     slowest = sorted(results, key=lambda result: -result.seconds)[:3]
     times = ", ".join(f"{result.check} {result.seconds:.3f} s" for result in slowest)
-    yield f"{len(passed)} checks pass, {len(known.found.skipped)} are skipped; the slowest: {times or 'none'}"
-    for check, why in known.found.skipped.items():
+    yield f"{len(passed)} checks pass, {len(known.latest.skipped)} are skipped; the slowest: {times or 'none'}"
+    for check, why in known.latest.skipped.items():
         yield f"SKIPPED {check}: {why}"
     if known.history.changes:
         yield "changes, the latest first:"
@@ -142,11 +142,11 @@ def main(name: str = "") -> int:
         print(f"its checks run in its own pod: kubectl exec {name} -- node-health explain")
         return 0
     try:
-        found = report.from_json(node.RESULTS.read_text())
+        latest = report.from_json(node.RESULTS.read_text())
     except (OSError, ValueError, KeyError):
-        found = None
-    print("\n".join(lines(Known(own, record, found, history.read(node.HISTORY)), time.time())))
-    return NOTHING if found is None else 0
+        latest = None
+    print("\n".join(lines(Known(own, record, latest, history.read(node.HISTORY)), time.time())))
+    return NOTHING if latest is None else 0
 
 
 def _record(name: str) -> str:

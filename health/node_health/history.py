@@ -47,26 +47,26 @@ class History:
     changes: tuple[Change, ...] = ()
 
 
-def followed(history: History, found: Report) -> History:
+def followed(history: History, run: Report) -> History:
     """Returns the history after a run.
 
     Args:
         history: before the run.
-        found: what the run made itself, without results that it kept.
+        run: what the run made itself, without results that it kept.
     """
     latest, changes = dict(history.latest), [*history.changes]
-    for result in found.results:
+    for result in run.results:
         check, verdict, evidence = result.check, result.finding.verdict, result.finding.evidence
         known = latest.get(check)
         if known and known.verdict is verdict:
             latest[check] = replace(known, evidence=evidence)
             continue
-        latest[check] = Change(check, verdict, evidence, found.at, history.looked.get(check, 0.0))
+        latest[check] = Change(check, verdict, evidence, run.at, history.looked.get(check, 0.0))
         if known or verdict is not Verdict.PASS:
             changes.append(latest[check])
-    for check in found.skipped:
+    for check in run.skipped:
         latest.pop(check, None)
-    looked = {**history.looked, **{result.check: found.at for result in found.results}}
+    looked = {**history.looked, **{result.check: run.at for result in run.results}}
     return History(looked, latest, tuple(changes[-MOST:]))
 
 

@@ -5,15 +5,15 @@ from collections.abc import Iterable, Mapping
 from contract.node_notes import CHECKS, FAILED, FAST_SECONDS, MOST_CHECKS, MOST_QUIET, QUIET, SLOW
 
 
-def failed(check: str, well: str, found: str) -> str:
+def failed(check: str, well: str, first_failed: str) -> str:
     """Returns the note of a check that fails.
 
     Args:
         check: its name.
         well: time of the last run in which it did not fail, as of `date -u +%FT%TZ`; empty without one.
-        found: time of the first run in which it failed.
+        first_failed: time of the first run in which it failed.
     """
-    return f"{FAILED}{check}, {f'well at {well}, ' if well else ''}found at {found}"
+    return f"{FAILED}{check}, {f'well at {well}, ' if well else ''}found at {first_failed}"
 
 
 def quiet(jobs: Mapping[int, str]) -> str:

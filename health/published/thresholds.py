@@ -82,7 +82,9 @@ def _read(file: Path) -> tuple[Product | None, list[str]]:
     except yaml.YAMLError as error:
         return None, [f"no YAML: {' '.join(str(error).split())}"]
     except ValidationError as error:
-        return None, [f"{_path(each['loc'])}: got {each['input']!r}; {each['msg']}" for each in error.errors()]
+        return None, [
+            f"{_path(problem['loc'])}: got {problem['input']!r}; {problem['msg']}" for problem in error.errors()
+        ]
     return product, list(_mistakes(product))
 
 

@@ -13,7 +13,7 @@
 
 #define CPU_SECONDS 1
 
-/* What each try to read a launch may take. Another thread of slurmd may hold a lock at the fork, which nobody gives
+/* Time for each try to read a launch. Another thread of slurmd may hold a lock at the fork, which nobody gives
  * back in the child: this happens to about one launch in two thousand when 64 come at once. */
 static const unsigned try_milliseconds[] = {250, 1000, 4000};
 #define TRIES (sizeof(try_milliseconds) / sizeof(try_milliseconds[0]))

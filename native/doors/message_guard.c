@@ -255,26 +255,26 @@ uid_t guard_sender(void) {
 #define FIND(real, name) ((real) = (__typeof__(real))guard_find(name))
 
 void *guard_find(const char *name) {
-    void *found = dlsym(RTLD_NEXT, name);
-    if (!found) {
+    void *function = dlsym(RTLD_NEXT, name);
+    if (!function) {
         fprintf(stderr, "fatal: message_guard: this Slurm has no %s: its messages can't be guarded\n", name);
         _exit(EXIT_FAILURE);
     }
-    return found;
+    return function;
 }
 
 /* slurmd executes itself anew for each new configuration, so one look is enough. */
 static bool names_pmi2(const char *path) {
     char *line = NULL;
     size_t size = 0;
-    bool found = false;
+    bool is_named = false;
     FILE *file = fopen(path, "re");
-    while (file && !found && getline(&line, &size, file) >= 0)
-        found = !strncasecmp(line, "PluginDir", strlen("PluginDir")) && strstr(line, PMI2_FOLDER);
+    while (file && !is_named && getline(&line, &size, file) >= 0)
+        is_named = !strncasecmp(line, "PluginDir", strlen("PluginDir")) && strstr(line, PMI2_FOLDER);
     free(line);
     if (file)
         fclose(file);
-    return found;
+    return is_named;
 }
 
 __attribute__((constructor)) static void stand_guard(void) {

@@ -17,10 +17,10 @@
 /* Slurm's function of that name behind ours; this Slurm's programs do not start without it. */
 void *guard_find(const char *name);
 
-/* Whether this is slurmdbd. */
+/* Returns true in slurmdbd. */
 bool guard_is_database(void);
 
-/* Whose token the message had that this thread has read last. */
+/* Returns the user whose token the message had that this thread has read last. */
 uid_t guard_sender(void);
 
 /* Slurm's own reading of a message's body. */
@@ -29,8 +29,8 @@ int guard_read_body(void *message, void *buffer);
 /* launch_reader.c: the fault of a user's launch, or NULL. */
 const char *launch_fault(void *message, void *buffer, uint16_t version);
 
-/* launch_check.c: before a child reads a launch, and after it. Whether slurmd finds each node's part of it; one that
- * could not be read, slurmd cannot read either. */
+/* launch_check.c: `launch_begin` comes before a child reads a launch, `launch_fits` after it. It returns true if slurmd
+ * finds each node's part of the launch, or can't read it either. */
 void launch_find(void);
 void launch_begin(const void *buffer, uint16_t version);
 bool launch_fits(bool is_read);

@@ -166,7 +166,7 @@ static time_t now(void) {
     return time.tv_sec;
 }
 
-/* Whether the connection has a child now. */
+/* Starts a child for the connection. Returns true if it has one now. */
 static bool is_served(int peer, const struct ucred *who, const char *real) {
     struct guest *place = place_for(who->uid);
     if (!place)

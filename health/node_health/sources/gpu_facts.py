@@ -122,7 +122,7 @@ class Snapshot:
     idle: bool = True
 
 
-def each(snapshot: Snapshot, needs: Fact, judge: Callable[[Gpu], Finding]) -> Finding:
+def judged(snapshot: Snapshot, needs: Fact, judge: Callable[[Gpu], Finding]) -> Finding:
     """Returns the worst finding of all GPUs that answer; the check `gpus` tells about those that don't.
 
     Args:

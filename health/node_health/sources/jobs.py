@@ -73,7 +73,11 @@ def look(machine: Machine) -> Jobs:
 
 
 def _jobs(processes: dict[int, Process]) -> Jobs:
-    steps = {number: step for number, each in processes.items() if (step := _STEP.match(each.title)) and not each.user}
+    steps = {
+        number: step
+        for number, process in processes.items()
+        if (step := _STEP.match(process.title)) and not process.user
+    }
     running = frozenset(int(step[1]) for step in steps.values())
     # A step's processes have its cgroups, and most descend from it.
     groups = {group for number in steps for group in processes[number].groups} | {f"job_{job}" for job in running}

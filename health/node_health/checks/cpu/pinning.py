@@ -59,7 +59,7 @@ def _not_exclusive(pinning: Pinning, machine: Machine) -> str:
 def _first_neighbours(folder: Path) -> list[int]:
     """Returns the lowest CPU of each group that a CPU is in, the largest group first."""
     lists = [folder / level for level in _LEVELS if (folder / level).exists()]
-    return [min(numbers(each.read_text().strip())) for each in lists]
+    return [min(numbers(threads.read_text().strip())) for threads in lists]
 
 
 def judge(pinning: Pinning, machine: Machine) -> Finding:

@@ -33,28 +33,30 @@ def look(machine: Machine) -> dict[str, Submount]:
     if not machine.declared.submounts:
         raise DoesNotApplyError("none declared")
     mounted = machine.once(mounts.look)
-    found = {path: _ask(machine, path, mounted) for path in machine.declared.submounts}
-    read_only = {path for path, submount in found.items() if submount.room and submount.room.read_only}
+    submounts = {path: _ask(machine, path, mounted) for path in machine.declared.submounts}
+    read_only = {path for path, submount in submounts.items() if submount.room and submount.room.read_only}
     before = _were_writable(machine)
-    writable = before | {path for path, submount in found.items() if submount.room} - read_only
+    writable = before | {path for path, submount in submounts.items() if submount.room} - read_only
     if writable != before:
         node.put(machine.path(WRITABLE), json.dumps(sorted(writable)))
-    return found | dict.fromkeys(read_only & before, Submount(wrong="became read-only"))
+    return submounts | dict.fromkeys(read_only & before, Submount(wrong="became read-only"))
 
 
-def judge(found: Mapping[str, Submount], machine: Machine) -> Finding:
+def judge(submounts: Mapping[str, Submount], machine: Machine) -> Finding:
     """FAIL when one is not mounted, became read-only or returns an error; WARNING when one is full.
 
     One that hangs is UNKNOWN by the time box. One is full by its users, often for all nodes alike: no drain repairs it.
     """
-    if bad := [f"{path} {submount.wrong}" for path, submount in found.items() if submount.wrong]:
+    if bad := [f"{path} {submount.wrong}" for path, submount in submounts.items() if submount.wrong]:
         return fails("; ".join(bad))
     least = machine.declared.least_free_percent
-    rooms = {path: submount.room for path, submount in found.items() if submount.room and not submount.room.read_only}
+    rooms = {
+        path: submount.room for path, submount in submounts.items() if submount.room and not submount.room.read_only
+    }
     scarce = {path: room.lacks(least) for path, room in rooms.items()}
     if full := [f"{path} has {lacking}" for path, lacking in scarce.items() if lacking]:
         return warns("; ".join(full))
-    return passes(f"{', '.join(found)} answer")
+    return passes(f"{', '.join(submounts)} answer")
 
 
 def _were_writable(machine: Machine) -> frozenset[str]:

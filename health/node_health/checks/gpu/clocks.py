@@ -10,7 +10,7 @@ from node_health.verdict import Finding, passes, warns
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
     """WARNING when the highest clock is lower than the product's, or the application clock was lowered."""
-    return gpu_facts.each(snapshot, Fact.MAX_SM_CLOCK, _one)
+    return gpu_facts.judged(snapshot, Fact.MAX_SM_CLOCK, _one)
 
 
 def _one(gpu: Gpu) -> Finding:

@@ -21,7 +21,7 @@ def judge(snapshot: Snapshot, machine: Machine) -> Finding:
             return warns(f"{gpu}: more than {most:g} corrected memory errors an hour", Action.IGNORE)
         return passes("no uncorrected memory error since the driver was loaded")
 
-    return gpu_facts.each(snapshot, Fact.ECC_MODE, one)
+    return gpu_facts.judged(snapshot, Fact.ECC_MODE, one)
 
 
 CHECK = Check(

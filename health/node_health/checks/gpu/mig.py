@@ -9,7 +9,7 @@ from node_health.verdict import Action, Finding, fails, passes, warns
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
     """FAIL in MIG mode, WARNING when a reset would change that."""
-    return gpu_facts.each(snapshot, Fact.MIG, lambda gpu: _one(gpu, divided=machine.declared.mig))
+    return gpu_facts.judged(snapshot, Fact.MIG, lambda gpu: _one(gpu, divided=machine.declared.mig))
 
 
 def _one(gpu: Gpu, divided: bool) -> Finding:

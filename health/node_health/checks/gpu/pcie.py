@@ -30,7 +30,7 @@ def judge(snapshot: Snapshot, machine: Machine) -> Finding:
             return warns(f"{gpu}: more than {most:g} PCIe replays an hour")
         return passes(f"{width} PCIe lanes")
 
-    return gpu_facts.each(snapshot, Fact.PCIE_WIDTH, one)
+    return gpu_facts.judged(snapshot, Fact.PCIE_WIDTH, one)
 
 
 CHECK = Check(

@@ -9,7 +9,7 @@ from node_health.verdict import Finding, passes, warns
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
     """WARNING without persistence: each first use takes seconds, and resets settings and counters."""
-    return gpu_facts.each(
+    return gpu_facts.judged(
         snapshot,
         Fact.PERSISTENCE,
         lambda gpu: passes("persistent") if gpu.read(Fact.PERSISTENCE) else warns(f"{gpu}: no persistence mode"),

@@ -10,7 +10,7 @@ from node_health.verdict import Finding, passes, warns
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
     """WARNING when a limit is lower than the default, or the default than the product's."""
-    return gpu_facts.each(snapshot, Fact.POWER_LIMIT, _one)
+    return gpu_facts.judged(snapshot, Fact.POWER_LIMIT, _one)
 
 
 def _one(gpu: Gpu) -> Finding:

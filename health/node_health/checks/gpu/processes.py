@@ -16,7 +16,7 @@ def judge(snapshot: Snapshot, machine: Machine) -> Finding:
             return warns(f"{gpu}: {count} processes use it without a job")
         return passes("no process but those of jobs")
 
-    return gpu_facts.each(snapshot, Fact.PROCESSES, one)
+    return gpu_facts.judged(snapshot, Fact.PROCESSES, one)
 
 
 CHECK = Check(

@@ -9,7 +9,7 @@ from node_health.verdict import Action, Finding, fails, passes
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
     """FAIL when it does."""
-    return gpu_facts.each(snapshot, Fact.RECOVERY, _one)
+    return gpu_facts.judged(snapshot, Fact.RECOVERY, _one)
 
 
 def _one(gpu: Gpu) -> Finding:

@@ -10,9 +10,9 @@ from node_health.verdict import Action, Finding, fails, passes, warns
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
     """FAIL when a row could not be replaced, WARNING while a replacement waits for a reset."""
     try:
-        return gpu_facts.each(snapshot, Fact.REMAPPED, _rows)
+        return gpu_facts.judged(snapshot, Fact.REMAPPED, _rows)
     except DoesNotApplyError:  # GPUs before Ampere retire pages instead
-        return gpu_facts.each(snapshot, Fact.RETIRED_PENDING, _pages)
+        return gpu_facts.judged(snapshot, Fact.RETIRED_PENDING, _pages)
 
 
 def _rows(gpu: Gpu) -> Finding:

@@ -10,7 +10,7 @@ from node_health.verdict import Action, Finding, fails, passes, warns
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
     """FAIL at the temperature of a slowdown, WARNING near it."""
-    return gpu_facts.each(snapshot, Fact.TEMPERATURE, _one)
+    return gpu_facts.judged(snapshot, Fact.TEMPERATURE, _one)
 
 
 def _one(gpu: Gpu) -> Finding:

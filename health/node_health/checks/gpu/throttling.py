@@ -19,7 +19,7 @@ SOFTWARE: Mapping[int, str] = {0x20: "too hot (software)"}
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
     """FAIL when the hardware slows a GPU down, WARNING when the driver does for heat."""
-    return gpu_facts.each(snapshot, Fact.THROTTLED, _one)
+    return gpu_facts.judged(snapshot, Fact.THROTTLED, _one)
 
 
 def _one(gpu: Gpu) -> Finding:

@@ -76,12 +76,12 @@ def gpu_events(messages: Iterable[Message]) -> list[Event]:
 
 def switch_events(messages: Iterable[Message]) -> list[Event]:
     """Returns the SXids: the driver itself says which ones are fatal (Fabric Manager user guide, "SXid Errors")."""
-    found = [match for message in messages if (match := re.search(_SXID, message.text))]
+    matches = [match for message in messages if (match := re.search(_SXID, message.text))]
     return [
         Event(f"SXid {match[2]}", f"NVSwitch {match[1]}", Action.RESTART_BM, match[3] == "Fatal")
         if match[3] == "Fatal"
         else Event(f"SXid {match[2]}", f"NVSwitch {match[1]}", Action.IGNORE, fatal=False)
-        for match in found
+        for match in matches
     ]
 
 

@@ -20,10 +20,10 @@ class HugePages:
 
 def look(machine: Machine) -> HugePages:
     """Reads /proc/meminfo (Linux, Documentation/admin-guide/mm/hugetlbpage.rst)."""
-    found = dict(re.findall(r"^HugePages_(\w+):\s+(\d+)", machine.text("/proc/meminfo"), re.MULTILINE))
-    if not int(found.get("Total", 0)):
+    counts = dict(re.findall(r"^HugePages_(\w+):\s+(\d+)", machine.text("/proc/meminfo"), re.MULTILINE))
+    if not int(counts.get("Total", 0)):
         raise DoesNotApplyError("the machine has no huge pages")
-    return HugePages(int(found["Total"]), int(found["Free"]), bool(machine.once(jobs.look).running))
+    return HugePages(int(counts["Total"]), int(counts["Free"]), bool(machine.once(jobs.look).running))
 
 
 def judge(pages: HugePages, machine: Machine) -> Finding:

@@ -23,7 +23,7 @@ def judge(seen: Interfaces, machine: Machine) -> Finding:
     ]
     if bad:
         return warns(f"more than {most:g} errors in a million packets: {', '.join(bad)}", Action.CHECK_MECHANICALS)
-    return passes(f"{sum(grew.get(f'{each.name} errors', 0) for each in seen.all)} errors lately")
+    return passes(f"{sum(grew.get(f'{adapter.name} errors', 0) for adapter in seen.all)} errors lately")
 
 
 CHECK = Check(

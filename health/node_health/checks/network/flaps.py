@@ -11,9 +11,11 @@ from node_health.verdict import Action, Finding, passes, warns
 def judge(seen: Interfaces, machine: Machine) -> Finding:
     """WARNING when that happens often."""
     most = thresholds.of().number("network.flaps")
-    if bad := [each.name for each in seen.all if seen.grew.per_hour(f"{each.name} losses") > most]:
+    if bad := [adapter.name for adapter in seen.all if seen.grew.per_hour(f"{adapter.name} losses") > most]:
         return warns(f"the link was lost more than {most:g} times an hour: {', '.join(bad)}", Action.CHECK_MECHANICALS)
-    return passes(f"{sum(seen.grew.by.get(f'{each.name} losses', 0) for each in seen.all)} losses of a link lately")
+    return passes(
+        f"{sum(seen.grew.by.get(f'{adapter.name} losses', 0) for adapter in seen.all)} losses of a link lately"
+    )
 
 
 CHECK = Check(

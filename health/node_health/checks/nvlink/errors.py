@@ -18,7 +18,7 @@ def judge(snapshot: Snapshot, machine: Machine) -> Finding:
             return warns(f"{gpu}: more than {most:g} NVLink replays and recoveries an hour")
         return passes("few NVLink replays and recoveries")
 
-    return gpu_facts.each(snapshot, Fact.LINK_ERRORS, one)
+    return gpu_facts.judged(snapshot, Fact.LINK_ERRORS, one)
 
 
 CHECK = Check(

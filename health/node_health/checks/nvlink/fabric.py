@@ -17,7 +17,7 @@ def judge(snapshot: Snapshot, machine: Machine) -> Finding:
         gpu.facts.get(Fact.FABRIC, (NOT_SUPPORTED,))[0] == NOT_SUPPORTED for gpu in snapshot.gpus if not gpu.lost
     ):
         raise DoesNotApplyError("these GPUs have no fabric manager")
-    return gpu_facts.each(snapshot, Fact.FABRIC, _one)
+    return gpu_facts.judged(snapshot, Fact.FABRIC, _one)
 
 
 def _one(gpu: Gpu) -> Finding:

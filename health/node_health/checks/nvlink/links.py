@@ -12,7 +12,7 @@ def judge(snapshot: Snapshot, machine: Machine) -> Finding:
     """FAIL when one is down or missing."""
     if machine.declared.gpus == 1:
         raise DoesNotApplyError("a single GPU has nothing to link to")
-    return gpu_facts.each(snapshot, Fact.LINKS, _one)
+    return gpu_facts.judged(snapshot, Fact.LINKS, _one)
 
 
 def _one(gpu: Gpu) -> Finding:

@@ -22,8 +22,8 @@ def look(machine: Machine) -> tuple[list[str], list[str]]:
     files = [file for line in lines for file in files_of(line)]
     if not any("Name=gpu" in line for line in lines):
         # Slurm finds NVIDIA's GPUs by itself, whatever numbers the pod's files have.
-        found = [f"{NVIDIA}{file.name.removeprefix('nvidia')}" for file in machine.path("/dev").glob("nvidia[0-9]*")]
-        files += found + [f"{NVIDIA}*"] * (machine.declared.gpus - len(found))
+        devices = [f"{NVIDIA}{file.name.removeprefix('nvidia')}" for file in machine.path("/dev").glob("nvidia[0-9]*")]
+        files += devices + [f"{NVIDIA}*"] * (machine.declared.gpus - len(devices))
     files = list(dict.fromkeys(files)) if machine.declared.mig else files
     return files, [file for file in files if not machine.path(file).exists()]
 

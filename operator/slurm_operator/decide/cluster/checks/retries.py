@@ -159,7 +159,7 @@ def _next(seen: Seen, retry: Retry) -> list[Action | GaveUp | Over]:
 
 
 def _check(seen: Seen, retry: Retry) -> LongCheck | None:
-    """Return the check of a retry if it still tries nodes as this one."""
+    """Return the check that a retry runs; None if the configuration no longer has it run there."""
     check = seen.checks.get(retry.check)
     if retry.is_first:
         return check if check and check.name in seen.first_checks.get(retry.node, ()) else None

@@ -4,6 +4,10 @@ When a job of several nodes fails, its nodes are suspects. Each then runs the ch
 that job fails, too, the suspect is bad; if it passes, the suspect is good. A bad node is in every job that fails. So it
 stays a suspect until it is drained, and no good node fails beside good ones. A check that fails everywhere accuses
 nobody.
+
+* A *suspect* of a check is a node whose latest verdict there is FAIL or SUSPECT. Checks of one node have none.
+* A *partner* is a free node that stands beside a suspect in a job, and is no suspect.
+* A job *accuses* if all partners in it passed the check: its failure is the suspect's own.
 """
 
 from __future__ import annotations
@@ -54,7 +58,7 @@ def deadline(check: LongCheck, now: datetime.datetime) -> datetime.datetime:
 
 
 def again(check: LongCheck) -> datetime.timedelta:
-    """Return how long a check waits until it tests a node again of which it can't tell more: an hour at most."""
+    """Return the pause between tests of a node that fails, or stays a suspect: the check's own, an hour at most."""
     return min(datetime.timedelta(seconds=check.every_seconds), _LONGEST)
 
 
@@ -69,19 +73,19 @@ def is_free(worker: Worker) -> bool:
 
 
 def is_suspect(check: LongCheck, node: str, ledger: Ledger) -> bool:
-    """Return True if a node is no partner for suspects of a check of several nodes."""
+    """Return True if a node is a suspect of a check."""
     said = ledger.latest.get((check.name, node))
     return check.nodes > 1 and said is not None and said.verdict in SUSPICIOUS
 
 
 def has_partners(check: LongCheck, members: Iterable[Worker], ledger: Ledger) -> bool:
-    """Return True if enough nodes take jobs that are no suspects, whether they have time now or not."""
+    """Return True if enough nodes for a suspect's job are no suspects; nodes that have a job now count, too."""
     serving = (worker.name for worker in members if worker.node and slurm_nodes.is_usable(worker.node))
     return sum(not is_suspect(check, name, ledger) for name in serving) >= check.nodes - 1
 
 
 def partners(check: LongCheck, free: Iterable[str], ledger: Ledger) -> list[str]:
-    """Return free nodes that are no suspects: first those that passed, the latest first."""
+    """Return the partners: first those that passed, the latest first."""
 
     def order(node: str) -> tuple[bool, float, tuple[str, int]]:
         said = ledger.latest.get((check.name, node))
@@ -120,7 +124,7 @@ def submissions(
 def _accusing(
     check: LongCheck, due: Iterable[str], free: Iterable[str], ledger: Ledger
 ) -> list[tuple[tuple[str, ...], Aim]]:
-    """Return each suspect that is due beside nodes that are none, as far as there are such."""
+    """Return the nodes of a job for each suspect that is due, as long as there are partners for it."""
     suspects = [node for node in due if is_suspect(check, node, ledger)]
     others, size = partners(check, free, ledger), check.nodes - 1
     beside = [tuple(others[start : start + size]) for start in range(0, len(others) - size + 1, size)]
@@ -139,7 +143,7 @@ def _passed(check: LongCheck, node: str, ledger: Ledger) -> bool:
 def _mixed(
     check: LongCheck, due: Iterable[str], free: Iterable[str], ledger: Ledger, now: datetime.datetime
 ) -> list[str]:
-    """Return nodes to test together in other groups than before, since too few are no suspects."""
+    """Return the nodes to test in other groups than before, where there are too few partners for suspects."""
     suspects = [node for node in due if is_suspect(check, node, ledger)]
     waited = [node for node in suspects if ledger.latest[check.name, node].at + again(check) <= now]
     others = (node for node in free if waited and not is_suspect(check, node, ledger))
@@ -154,7 +158,7 @@ def _mixed(
 
 
 def _grouped(check: LongCheck, due: Sequence[str], free: Iterable[str], ledger: Ledger) -> list[tuple[str, ...]]:
-    """Return groups of nodes that are due, the last one filled up with others that are free and no suspects."""
+    """Return the due nodes in groups of the check's size; free nodes that are no suspects fill up the last one."""
     size = check.nodes
     groups = [tuple(due[start : start + size]) for start in range(0, len(due), size)]
     if groups and len(groups[-1]) < size:
