@@ -8,24 +8,10 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from bench import (
-    arrays,
-    choosing,
-    door,
-    entering,
-    health,
-    logins,
-    long_checks,
-    many_nodes,
-    most_nodes_memory,
-    populate,
-    program,
-    queues,
-    small_files,
-    steps,
-    steps_v2,
-)
+from bench import choosing, health, logins, long_checks, many_nodes, most_nodes_memory, program, queues
+from bench.jobs import arrays, door, entering, steps, steps_v2
 from bench.measurement import Measurement, read_report, write_report
+from bench.storage import populate, small_files
 from devcluster.cli import up
 from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.machine.progress import Step

@@ -13,8 +13,8 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
 
+from bench.jobs.steps import WITH, in_slurm
 from bench.measurement import Measurement, middle_milliseconds, run
-from bench.steps import WITH, in_slurm
 from components.config.nodes.health import Health
 from contract import paths
 from devcluster.cli.up import Cluster

@@ -1,6 +1,6 @@
 """The bench reads an array's duration from slurmctld's log."""
 
-from bench.arrays import Span, array_span
+from bench.jobs.arrays import Span, array_span
 
 LOG = """\
 [2026-11-23T23:50:18.400] _job_complete: JobId=1 WEXITSTATUS 0

@@ -1,6 +1,6 @@
 """The bench reads durations of batch jobs from slurmctld's log."""
 
-from bench.steps import batch_seconds
+from bench.jobs.steps import batch_seconds
 
 LOG = """\
 [2026-11-21T22:48:11.003] sched: Allocate JobId=6 NodeList=cpu-0 #CPUs=1 Partition=main

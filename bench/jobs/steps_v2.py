@@ -1,4 +1,4 @@
-"""Measures steps and batch jobs on cgroup v2, as bench/steps.py does: in the guest, on two workers of a small cluster.
+"""Measures steps and batch jobs on cgroup v2, as bench/jobs/steps.py does, in the guest: on two workers of a cluster.
 
 Both workers are in one guest; on one of them slurmd has no plugin.
 """
@@ -12,8 +12,8 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
+from bench.jobs.steps import WITH, WITHOUT, WITHOUT_PLUGIN, batch_seconds
 from bench.measurement import Measurement, middle_milliseconds
-from bench.steps import WITH, WITHOUT, WITHOUT_PLUGIN, batch_seconds
 from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.vm import guest
 from devcluster.vm import tests as vm_tests
@@ -37,7 +37,7 @@ def measure(_: None) -> list[Measurement]:
     with guest.shared_folder() as folder:
         result = folder / "result.json"
         status = guest.run(
-            [sys.executable, "-m", "bench.steps_v2", str(result)], folder,
+            [sys.executable, "-m", "bench.jobs.steps_v2", str(result)], folder,
             directory=CHECKOUT, environment=vm_tests.environment(), seconds=SECONDS,
         )  # fmt: skip
         if status != 0:

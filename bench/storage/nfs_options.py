@@ -2,7 +2,7 @@
 
 Prints the table of docs/nfs.md. It takes root, a kernel with NFS (tests/vm), and about seven minutes:
 
-    python -m bench.nfs_options
+    python -m bench.storage.nfs_options
 """
 
 from __future__ import annotations

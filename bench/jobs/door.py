@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import random
 
+from bench.jobs.steps import in_slurm
 from bench.measurement import Measurement, middle_milliseconds, run
-from bench.steps import in_slurm
 from devcluster.cli.login import USER
 from devcluster.cli.up import Cluster
 

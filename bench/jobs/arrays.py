@@ -8,8 +8,8 @@ import time
 from datetime import datetime
 from typing import NamedTuple
 
+from bench.jobs.steps import WITH, WITHOUT, log_since, without_plugin
 from bench.measurement import Measurement, run
-from bench.steps import WITH, WITHOUT, log_since, without_plugin
 from devcluster.cli.up import Cluster
 
 TASKS = 1000
