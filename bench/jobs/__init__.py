@@ -1,1 +1,1 @@
-"""What a step, a batch job, an array and an entry into the jail take."""
+"""Measurements of steps, batch jobs, arrays, and entries into the jail."""

@@ -1,1 +1,1 @@
-"""What the jail's storage takes: filling a root, small files, options of NFS."""
+"""Measurements of the jail's storage: filling a root, small files, options of NFS."""
