@@ -67,7 +67,7 @@ def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 def nvml(
     nvml_library: ctypes.CDLL, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> fake_nvml.Nvml:
-    """What it answers."""
+    """The scenario of the fake NVML: eight GPUs that are well."""
     file = tmp_path_factory.mktemp("scenario") / "gpus"
     monkeypatch.setenv("FAKE_GPUS", str(file))
     return fake_nvml.Nvml(file)
