@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 
 from devcluster.apiserver.control_plane import ApiServer
 from devcluster.suite import order
+from tests.health.fakes import nvml as fake_nvml
 
 # How long an example takes says how busy the machine is, and nothing about what is tested.
 hypothesis.settings.register_profile(
@@ -53,3 +55,19 @@ def apiserver(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Itera
     """A real API server without a node, one per test run: use a namespace of your own in it."""
     with ApiServer(tmp_path_factory.mktemp("apiserver"), binaries) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The fake NVML in this process."""
+    return fake_nvml.load(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def nvml(
+    nvml_library: ctypes.CDLL, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> fake_nvml.Nvml:
+    """The scenario of the fake NVML: eight GPUs that are well."""
+    file = tmp_path_factory.mktemp("scenario") / "gpus"
+    monkeypatch.setenv("FAKE_GPUS", str(file))
+    return fake_nvml.Nvml(file)

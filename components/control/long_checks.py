@@ -6,11 +6,13 @@ the threshold that was reached. Others fail.
 """
 
 import shlex
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from components.config import Config
-from components.config.nodes.long_checks import Builtin, LongCheck, Reaction
+from components.config.nodes.long_checks import DCGM_DIAGS, Builtin, LongCheck, Reaction
 from components.config.values.quantities import duration_seconds
+from components.control import gpu_checks
 
 _NEED: Final = """
 need() {
@@ -46,32 +48,6 @@ done
 ended=$(hundredths) || exit 3
 [ "$ended" -gt "$began" ] || exit 3
 judge $((cpus * times * buffer_mib * 1048576 / 100000 / (ended - began)))
-"""
-_ALL_REDUCE_HERE: Final = """
-need all_reduce_perf
-gpus=${SLURM_GPUS_ON_NODE:-$(nvidia-smi -L | wc -l)}
-[ "$gpus" -gt 0 ] || exit 3
-said=$(all_reduce_perf -b 1G -e 4G -f 2 -g "$gpus")
-"""
-_ALL_REDUCE_ACROSS: Final = """
-# One task on each node, with all GPUs of the node.
-need all_reduce_perf srun
-gpus=${SLURM_GPUS_ON_NODE:-$(nvidia-smi -L | wc -l)}
-[ "$gpus" -gt 0 ] || exit 3
-said=$(srun --ntasks-per-node=1 all_reduce_perf -b 1G -e 4G -f 2 -g "$gpus")
-"""
-_ALL_REDUCED: Final = """
-# nccl-tests; the last lines have the mean of the bus bandwidth, in GB/s.
-case $? in
-0) ;;
-126 | 127) exit 127 ;;
-*) exit 1 ;;
-esac
-reached=$(echo "$said" | sed -n 's/^# Avg bus bandwidth *: *\\([0-9]*\\)\\.\\([0-9]*\\).*/\\1 \\200/p')
-[ -n "$reached" ] || exit 3
-whole=${reached% *} part=${reached#* }
-part=1$(echo "$part" | cut -c 1-2)
-judge $((whole * 100 + part - 100))
 """
 _DISK: Final = """
 # The 48th field of fio's terse output is the bandwidth of writes, in KiB/s. Where no file can be made, nothing was
@@ -165,12 +141,6 @@ reached=$(echo "$said" | sed -n 's|^hundredths of MB/s: \\([1-9][0-9]*\\)$|\\1|p
 [ -n "$reached" ] || exit 3
 judge "$reached"
 """
-_DCGM_DIAG: Final = """
-# Without its host engine it can't look, and that says nothing about the GPUs.
-need dcgmi
-dcgmi discovery -l >/dev/null || exit 3
-dcgmi diag -r LEVEL || exit 1
-"""
 
 
 _NEEDS: Final = {
@@ -179,10 +149,10 @@ _NEEDS: Final = {
     Builtin.MPI_PING_PONG: "mpicc, mpiexec and a C compiler (Debian's gcc with mpich and libmpich-dev, or openmpi-bin "
     "and libopenmpi-dev)",
     Builtin.ALL_REDUCE: "all_reduce_perf of NVIDIA's nccl-tests, and for several nodes built with MPI",
-    **dict.fromkeys(
-        (Builtin.DCGM_DIAG_1, Builtin.DCGM_DIAG_2, Builtin.DCGM_DIAG_3),
-        "dcgmi (NVIDIA's datacenter-gpu-manager-4-core)",
-    ),
+    Builtin.NVBANDWIDTH: "NVIDIA's nvbandwidth",
+    Builtin.IB_WRITE_BW: "ib_write_bw (Debian's package perftest)",
+    Builtin.GPU_BURN: "gpu_burn of https://github.com/wilicc/gpu-burn, with its kernel in the same folder",
+    **dict.fromkeys(DCGM_DIAGS, "dcgmi (NVIDIA's datacenter-gpu-manager-4-core)"),
 }
 """Programs that a builtin needs in the jail, apart from coreutils and Slurm's commands."""
 
@@ -191,16 +161,29 @@ def script(check: LongCheck) -> str:
     """Return the batch script of a check, for /bin/sh of the jail."""
     if check.script is not None:
         return f"#!/bin/sh\nexec {shlex.quote(check.script)}\n"
-    measures = {
-        Builtin.MEMORY_BANDWIDTH: _MEMORY_BANDWIDTH,
-        Builtin.DISK: _DISK.replace("DIRECTORY", shlex.quote(str(check.directory))),
-        Builtin.NETWORK: _NETWORK,
-        Builtin.MPI_PING_PONG: _MPI_PING_PONG,
-        Builtin.ALL_REDUCE: (_ALL_REDUCE_HERE if check.nodes == 1 else _ALL_REDUCE_ACROSS) + _ALL_REDUCED,
-    }
-    if check.builtin in measures:
-        return f"#!/bin/sh\nLEAST={check.least}\n{_NEED}{_JUDGE}{measures[check.builtin]}"
-    return f"#!/bin/sh\n{_NEED}{_DCGM_DIAG.replace('LEVEL', str(check.builtin).rpartition('-')[2])}"
+    if check.builtin is None:
+        raise AssertionError("one of builtin and script is given")
+    return f"#!/bin/sh\n{_threshold(check)}{_NEED}{_PARTS[check.builtin](check)}"
+
+
+def _threshold(check: LongCheck) -> str:
+    """Return the lines with the threshold and the way to compare it."""
+    if check.builtin is None or not check.builtin.measures:
+        return ""
+    return _JUDGE if check.least is None else f"LEAST={check.least}\n{_JUDGE}"
+
+
+_PARTS: Final[Mapping[Builtin, Callable[[LongCheck], str]]] = {
+    Builtin.MEMORY_BANDWIDTH: lambda check: _MEMORY_BANDWIDTH,
+    Builtin.DISK: lambda check: _DISK.replace("DIRECTORY", shlex.quote(str(check.directory))),
+    Builtin.NETWORK: lambda check: _NETWORK,
+    Builtin.MPI_PING_PONG: lambda check: _MPI_PING_PONG,
+    Builtin.ALL_REDUCE: gpu_checks.all_reduce,
+    Builtin.NVBANDWIDTH: gpu_checks.nvbandwidth,
+    Builtin.IB_WRITE_BW: gpu_checks.ib_write_bw,
+    Builtin.GPU_BURN: gpu_checks.gpu_burn,
+    **dict.fromkeys(DCGM_DIAGS, gpu_checks.dcgm_diag),
+}
 
 
 def _needs(check: LongCheck) -> str:
@@ -210,7 +193,9 @@ def _needs(check: LongCheck) -> str:
 
 def _least(check: LongCheck) -> str:
     """Return what a check is to measure, with its unit; empty for one that measures nothing."""
-    return f"{check.least} {check.builtin.unit}" if check.builtin is not None and check.builtin.measures else ""
+    if check.builtin is None or not check.builtin.measures:
+        return ""
+    return f"its GPUs' {check.builtin.unit}" if check.least is None else f"{check.least} {check.builtin.unit}"
 
 
 def declared_checks(config: Config) -> list[dict[str, Any]]:

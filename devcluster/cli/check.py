@@ -31,7 +31,7 @@ PROSE = (
 )
 """Files whose sentences are checked: docs, and the docstrings and comments of code and tests."""
 _PROSE_SUFFIXES = (".md", ".py", ".c", ".h", ".sh")
-C_SOURCES = ("native/*.c", "native/*.h", "tests/native/*.c")
+C_SOURCES = ("native/*.c", "native/*.h", "tests/native/*.c", "devcluster/fakes/*.c", "devcluster/fakes/*.h")
 
 
 def _tracked(*patterns: str) -> list[str]:
@@ -46,7 +46,9 @@ def _tracked(*patterns: str) -> list[str]:
 def _shell_scripts() -> list[str]:
     executables = [
         file
-        for file in _tracked(".ci/*", "devcluster/vm/*", "images/*", "operator/*", "native/*", "health/*")
+        for file in _tracked(
+            ".ci/*", "devcluster/fakes/*", "devcluster/vm/*", "images/*", "operator/*", "native/*", "health/*"
+        )
         if _is_shell_script(CHECKOUT / file)
     ]
     return sorted({*_tracked("*.sh"), *executables})

@@ -2,10 +2,10 @@
 
 It shares with NVIDIA's: the resource's name, the kubelet's gRPC API in both directions, and device files with distinct
 numbers that really open. A container gets exactly its allocated devices, by DeviceSpecs. So a device cgroup has devices
-to allow and to refuse. It also mounts a fake nvidia-smi into the container, as NVIDIA's container toolkit mounts the
-real one.
+to allow and to refuse. It also mounts a fake nvidia-smi and NVML into the container, as NVIDIA's container toolkit does
+with real ones. A fake dcgmi comes with them. What is wrong with the GPUs stands in a scenario file (gpu_scenario.py).
 
-It has no driver, no libraries, and computes nothing. The devices are unattached loop devices of this machine, named
+It has no driver, no CUDA, and computes nothing. The devices are unattached loop devices of this machine, named
 /dev/fakegpu<number>. So nobody takes them for real ones. Slurm's AutoDetect does not see them (nodeSets[].gpus.devices
 names them).
 """
@@ -13,8 +13,10 @@ names them).
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import stat
+import subprocess
 import sys
 import threading
 import time
@@ -27,14 +29,22 @@ from typing import Any, Final
 import grpc  # type: ignore[import-untyped]  # grpc ships no types
 
 from devcluster.fakes import device_plugin_api as api
+from devcluster.fakes import gpu_scenario
 
 RESOURCE: Final = "nvidia.com/gpu"
-COUNT: Final = 4
+COUNT: Final = 8
 MAJOR: Final = 7  # Documentation/admin-guide/devices.txt: loopback devices.
 OWN_SOCKET: Final = "fake-gpus.sock"
 CONTAINER_PATH: Final = "/dev/fakegpu"
-NVIDIA_SMI: Final = Path(__file__).with_name("nvidia_smi")
-NVIDIA_SMI_IN_CONTAINERS: Final = "/usr/bin/nvidia-smi"
+NVML: Final = "libnvidia-ml.so.1"
+IN_CONTAINERS: Final = {
+    "nvidia-smi": "/usr/bin/nvidia-smi",
+    "dcgmi": "/usr/bin/dcgmi",
+    NVML: f"/usr/lib/{platform.machine()}-linux-gnu/{NVML}",
+}
+"""File of the node → its place in a container."""
+NATIVE: Final = Path(__file__).resolve().parents[2] / "native"
+BUILD_SECONDS: Final = 120
 MODE: Final = 0o666  # Like real ones: a job's user may open them, and the device cgroup decides.
 PERMISSIONS: Final = "rwm"
 """Access rights, as the Container Device Interface gives them.
@@ -102,8 +112,20 @@ def make(folder: Path, minors: Iterable[int]) -> list[FakeGpu]:
     return made
 
 
-def allocation(devices: Mapping[str, FakeGpu], request: Any, nvidia_smi: Path) -> Any:
-    """Return the answer to Allocate: each container gets the files of its own devices only, and the fake nvidia-smi.
+def make_driver(folder: Path) -> None:
+    """Make the fake programs and the fake NVML that containers get.
+
+    Raises:
+        subprocess.SubprocessError: The compiler failed.
+    """
+    for name in IN_CONTAINERS.keys() & gpu_scenario.PROGRAMS.keys():
+        shutil.copy(gpu_scenario.PROGRAMS[name], folder / name)
+    command = ["make", "-s", "-C", str(NATIVE), f"OUT={folder}", str(folder / NVML)]
+    subprocess.run(command, check=True, timeout=BUILD_SECONDS)
+
+
+def allocation(devices: Mapping[str, FakeGpu], request: Any, driver: Path) -> Any:
+    """Return the answer to Allocate: each container gets the files of its own devices only, and the fake driver.
 
     Raises:
         KeyError: A device is not ours.
@@ -111,7 +133,8 @@ def allocation(devices: Mapping[str, FakeGpu], request: Any, nvidia_smi: Path) -
     answer = api.message("AllocateResponse")()
     for container in request.container_requests:
         response = answer.container_responses.add()
-        response.mounts.add(container_path=NVIDIA_SMI_IN_CONTAINERS, host_path=str(nvidia_smi), read_only=True)
+        for name, path in IN_CONTAINERS.items():
+            response.mounts.add(container_path=path, host_path=str(driver / name), read_only=True)
         for device in (devices[identity] for identity in container.devices_ids):
             response.devices.add(
                 container_path=device.container_path, host_path=str(device.file), permissions=PERMISSIONS
@@ -122,14 +145,14 @@ def allocation(devices: Mapping[str, FakeGpu], request: Any, nvidia_smi: Path) -
 class Plugin:
     """The plugin's side of the API."""
 
-    def __init__(self, devices: Iterable[FakeGpu], nvidia_smi: Path) -> None:
+    def __init__(self, devices: Iterable[FakeGpu], driver: Path) -> None:
         """Does nothing until it is served.
 
         Args:
             devices: What it offers.
-            nvidia_smi: The fake program, on the node.
+            driver: Folder of the fake driver, on the node.
         """
-        self._nvidia_smi = nvidia_smi
+        self._driver = driver
         self._devices = {device.id: device for device in devices}
         self._ended = threading.Event()
 
@@ -149,7 +172,7 @@ class Plugin:
     def allocate(self, request: Any, context: grpc.ServicerContext) -> Any:
         """Answer Allocate."""
         try:
-            answer = allocation(self._devices, request, self._nvidia_smi)
+            answer = allocation(self._devices, request, self._driver)
         except KeyError as unknown:
             context.abort(grpc.StatusCode.NOT_FOUND, f"no such fake GPU: {unknown}")
         for container in request.container_requests:
@@ -194,14 +217,14 @@ def register(sockets: Path) -> None:
         call(request, timeout=REGISTER_SECONDS)
 
 
-def run(devices: list[FakeGpu], sockets: Path, nvidia_smi: Path) -> None:
+def run(devices: list[FakeGpu], sockets: Path, driver: Path) -> None:
     """Serve for ever. A kubelet that starts deletes every plugin's socket, and each plugin registers again."""
     own, kubelet = sockets / OWN_SOCKET, sockets / api.KUBELET_SOCKET
     while True:
         while not kubelet.exists():
             time.sleep(POLL_SECONDS)
         own.unlink(missing_ok=True)
-        plugin = Plugin(devices, nvidia_smi)
+        plugin = Plugin(devices, driver)
         server = plugin.serve(own)
         try:
             register(sockets)
@@ -221,10 +244,10 @@ def main() -> None:
     """Offer fake GPUs, whose files are made in the folder named by the argument."""
     folder = Path(sys.argv[1])
     devices = make(folder, free_minors())
-    nvidia_smi = Path(shutil.copy(NVIDIA_SMI, folder / "nvidia-smi"))
+    make_driver(folder)
     if len(devices) < COUNT:
         print(f"only {len(devices)} of {COUNT} fake GPUs: this machine has too few free loop devices", flush=True)
-    run(devices, Path(api.SOCKETS), nvidia_smi)
+    run(devices, Path(api.SOCKETS), folder)
 
 
 if __name__ == "__main__":

@@ -31,15 +31,20 @@ UNITS: Mapping[str, Mapping[str, str]] = {
         "nvlink.errors": "errors per hour",
     },
     "gpu": {
+        "allReduce.bandwidth": "GB/s",
+        "allReduce.message": "GiB",
         "gpu.pcieGeneration": "generation",
         "gpu.pcieWidth": "lanes",
         "gpu.powerLimit": "W",
         "gpu.smClock": "MHz",
         "infiniband.rate": "Gb/s",
+        "nvbandwidth.host": "GB/s",
         "nvlink.links": "links",
     },
 }
 """Key → unit, of the file `any` and of those of products of GPUs."""
+LONG_CHECKS = frozenset({"allReduce.bandwidth", "allReduce.message", "nvbandwidth.host"})
+"""Keys that long checks compare with (components/control/gpu_checks.py): whole numbers, as a shell counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 import yaml
-from node_health.thresholds import ANY, UNITS
+from node_health.thresholds import ANY, LONG_CHECKS, UNITS
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 FOLDER = Path(__file__).parents[1] / "thresholds"
@@ -107,5 +107,7 @@ def _mistakes(product: Product) -> Iterator[str]:
             yield f"thresholds.{key}.unit: got {threshold.unit!r}; want {units[key]!r}"
         elif threshold.value != "unknown" and threshold.value < 0:
             yield f"thresholds.{key}.value: got {threshold.value}; want 0 or more, or unknown"
+        elif key in LONG_CHECKS and (isinstance(threshold.value, float) or threshold.value == 0):
+            yield f"thresholds.{key}.value: got {threshold.value}; want a whole number of 1 or more, or unknown"
     for key in units.keys() - product.thresholds.keys():
         yield f"thresholds.{key}: missing; want a value, or unknown"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
 import subprocess
 import threading
 from concurrent import futures
@@ -14,7 +16,7 @@ from node_health.check import Machine
 from node_health.sources import nvidia_smi
 
 from devcluster.fakes import device_plugin_api as api
-from devcluster.fakes import gpus
+from devcluster.fakes import gpu_scenario, gpus
 
 SECONDS = 30
 
@@ -79,7 +81,7 @@ def devices(tmp_path: Path) -> list[gpus.FakeGpu]:
 def kubelet(tmp_path: Path, devices: list[gpus.FakeGpu]):
     kubelet = Kubelet(tmp_path)
     kubelet.start()
-    threading.Thread(target=gpus.run, args=(devices, tmp_path, tmp_path / "nvidia-smi"), daemon=True).start()
+    threading.Thread(target=gpus.run, args=(devices, tmp_path, tmp_path / "driver"), daemon=True).start()
     yield kubelet
     kubelet.stop()
 
@@ -127,18 +129,44 @@ def test_allocate_gives_a_container_the_files_of_its_devices_and_no_other(kubele
         ("/dev/fakegpu2", str(devices[2].file), "rwm"),
         ("/dev/fakegpu0", str(devices[0].file), "rwm"),
     ]
-    (smi,) = container.mounts
-    assert (smi.container_path, smi.host_path) == ("/usr/bin/nvidia-smi", str(kubelet.sockets / "nvidia-smi"))
-    assert smi.read_only
+    driver = kubelet.sockets / "driver"
+    assert {mount.container_path: mount.host_path for mount in container.mounts} == {
+        "/usr/bin/nvidia-smi": f"{driver}/nvidia-smi",
+        "/usr/bin/dcgmi": f"{driver}/dcgmi",
+        f"/usr/lib/{platform.machine()}-linux-gnu/libnvidia-ml.so.1": f"{driver}/libnvidia-ml.so.1",
+    }
+    assert all(mount.read_only for mount in container.mounts)
 
 
-def test_the_fake_nvidia_smi_answers_the_question_that_node_health_asks(tmp_path):
-    assert gpus.NVIDIA_SMI.stat().st_mode & 0o111
-    asked = nvidia_smi.ask(Machine(), str(gpus.NVIDIA_SMI))
+def test_the_fake_driver_has_all_that_containers_get(tmp_path):
+    gpus.make_driver(tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == set(gpus.IN_CONTAINERS)
+    assert ctypes.CDLL(str(tmp_path / gpus.NVML)).nvmlShutdown() == 0
+
+
+def test_the_fake_nvidia_smi_answers_the_questions_that_node_health_and_long_checks_ask(tmp_path):
+    smi = gpu_scenario.PROGRAMS["nvidia-smi"]
+    assert smi.stat().st_mode & 0o111
+    asked = nvidia_smi.ask(Machine(), str(smi))
     assert asked == nvidia_smi.Asked(6, "No devices were found"), "this machine has no fake GPUs of its own"
-    other = subprocess.run([gpus.NVIDIA_SMI, "-L"], capture_output=True, text=True, check=False)
-    assert other.returncode == 2
-    assert "fake" in other.stdout
+
+    def answer(option: str, **scenario) -> tuple[int, list[str]]:
+        (tmp_path / "gpus").write_text(gpu_scenario.text(gpus=2, **scenario))
+        environment = {**os.environ, "FAKE_GPUS": str(tmp_path / "gpus")}
+        done = subprocess.run([smi, option], capture_output=True, text=True, check=False, env=environment)
+        return done.returncode, done.stdout.splitlines()
+
+    assert answer("-L") == (0, [f"GPU {number}: NVIDIA H100 80GB HBM3 (UUID: GPU-fake-{number})" for number in (0, 1)])
+    assert answer("-L", modes={0: "fallen_off_bus", 1: "other_product"}) == (
+        0,
+        ["GPU 1: NVIDIA X1 (UUID: GPU-fake-1)"],
+    )
+    code, said = answer("-L", modes={1: "lost"})
+    assert code == 15
+    assert "GPU is lost" in said[-1]
+    code, said = answer("-q")
+    assert code == 2
+    assert "fake" in said[0]
 
 
 def test_a_device_that_the_plugin_does_not_have_is_refused(kubelet):

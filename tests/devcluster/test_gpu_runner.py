@@ -12,14 +12,19 @@ import pytest
 from node_health import node
 from node_health.check import Machine
 from node_health.node import Declared
-from node_health.sources import nvml
+from node_health.sources import nvml as source
 
 from devcluster.suite import gpu, gpu_bundle
 from tests.gpu import device_groups, test_nvml
 from tests.gpu.device_groups import Kind
-from tests.health.fakes.fake_nvml import DRIVER, FakeNvml
+from tests.health.fakes.fake_machine import DRIVER
+from tests.health.fakes.nvml import Nvml
 
-ANSWERS = "#!/bin/sh\necho '0, GPU-1b2c3d4e-0001, 0'\necho '1, GPU-1b2c3d4e-0002, [N/A]'\n"
+ANSWERS = """#!/bin/sh
+[ "$1" != -L ] || exec echo "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1b2c3d4e-0001)"
+echo '0, GPU-1b2c3d4e-0001, 0'
+echo '1, GPU-1b2c3d4e-0002, [N/A]'
+"""
 needs_no_gpu = pytest.mark.skipif(gpu.has_gpu(), reason="this machine has a GPU")
 
 
@@ -83,9 +88,12 @@ def test_a_bundle_runs_without_the_checkout(tmp_path: Path, monkeypatch: pytest.
     assert set(outcomes(report).values()) == {"passed", "skipped"}
 
 
-def test_what_nvml_said_is_recorded_with_what_it_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_nvml_said_is_recorded_with_what_it_refused(
+    tmp_path: Path, nvml: Nvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(node, "COUNTERS", tmp_path)
-    snapshot = nvml.snapshot(FakeNvml(gpus=2, modes={1: "lost"}), Machine(Declared(gpus=2)))
+    nvml.says({1: "lost"}, gpus=2)
+    snapshot = source.look(Machine(Declared(gpus=2)))
     said = json.loads(test_nvml.recorded(snapshot))
     well, lost = said["gpus"]
     assert said["driver"] == DRIVER

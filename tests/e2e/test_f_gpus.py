@@ -1,7 +1,8 @@
 """Promises to users of GPUs: a job gets the GPUs that it asked for, and no other. The GPUs are fakes that open.
 
 The fakes are a device plugin and devices of distinct numbers (devcluster/fakes/gpus.py), found by Slurm through File=
-lines. What only the real driver shows (AutoDetect, CUDA) is not covered here.
+lines. A fake NVML and fakes of programs say what is wrong with them. What only the real driver shows (AutoDetect, CUDA)
+is not covered here.
 """
 
 from __future__ import annotations
@@ -11,15 +12,20 @@ import json
 import pytest
 import yaml
 
+from components.config.nodes.long_checks import LongCheck
+from components.control.long_checks import script
+from devcluster.fakes import gpu_scenario
+from tests.e2e.test_k_long_checks import declare, verdicts_of
+
 GPUS = {
     "name": "fake-gpu",
     "replicas": 1,
     "resources": {"cpu": 4, "cpuRequest": "100m", "memory": "512Mi", "reservedMemory": "256Mi"},
-    "gpus": {"type": "fake", "perNode": 4, "devices": "/dev/fakegpu[0-3]", "runtimeClass": "none"},
+    "gpus": {"type": "fake", "perNode": 8, "devices": "/dev/fakegpu[0-7]", "runtimeClass": "none"},
 }
 PARTITION = {"name": "gpu", "nodeSets": ["fake-gpu"]}
 NODE = "fake-gpu-0"
-ALL = {f"/dev/fakegpu{index}" for index in range(4)}
+ALL = {f"/dev/fakegpu{index}" for index in range(8)}
 
 OPENS = (
     "import glob, json, os\n"
@@ -75,7 +81,7 @@ def test_without_a_constraint_all_devices_of_the_pod_open(slurm):
 
 def test_slurm_counts_the_gpus(slurm):
     shown = slurm.sh(f"scontrol show node {NODE}").ok()
-    assert "Gres=gpu:fake:4" in shown, shown
+    assert "Gres=gpu:fake:8" in shown, shown
     assert "State=IDLE" in shown, shown
 
 
@@ -108,7 +114,7 @@ OPENING = ("-i {} -o /dev/null", "-o {} -e /dev/null", "-o /dev/null -e {}")
 
 def test_slurmstepd_opens_no_gpu_for_a_job(slurm):
     """slurmstepd is in another device group than its tasks, and they inherit what it opens."""
-    paths = [*sorted(ALL), "/dev/zero"]
+    paths = [*sorted(ALL)[::3], "/dev/zero"]
     lines = [
         f"sbatch --quiet -p gpu {gres} {option.format(path)} --wrap '{HELD}'"
         for gres in ("", "--gres=gpu:1")
@@ -146,7 +152,7 @@ def test_accounting_counts_the_gpus_of_a_job(slurm):
 
 
 def test_a_third_job_waits_for_its_gpus(slurm):
-    held = "sbatch --parsable -p gpu --gres=gpu:4 --wrap 'sleep 300'"
+    held = "sbatch --parsable -p gpu --gres=gpu:8 --wrap 'sleep 300'"
     pending = (
         f"one=$({held}); two=$({held}); "
         'timeout 30 sh -c "until squeue -h -j $two -o %r | grep -q Resources; do sleep 0.2; done"; '
@@ -155,26 +161,113 @@ def test_a_third_job_waits_for_its_gpus(slurm):
     assert sorted(slurm.sh(pending).ok().split()) == ["PENDING", "RUNNING"]
 
 
-def test_a_node_that_lost_a_gpu_or_its_memory_is_drained_until_it_is_mended(slurm):
-    """nvidia-smi is the fake of devcluster/fakes; Slurm's own round is not waited for (test_k_health.py does)."""
+def test_a_job_of_a_whole_node_has_all_its_gpus(slurm):
+    """Long checks are such jobs, which ask for no GPU."""
+    batch = "sbatch --wait --quiet --exclusive -p gpu -o ~/whole --wrap 'python3 opens.py'; cat ~/whole"
+    assert opened(json.loads(slurm.sh(batch).ok())) == ALL
 
-    def reason() -> str:
+
+def tell(slurm, **scenario) -> None:
+    """Say what the node's fakes answer, in its pod and in its jail."""
+    text = gpu_scenario.text(**scenario)
+    slurm.on_pod(
+        NODE,
+        f"cat >{gpu_scenario.PATH} <<'END'\n{text}END\ncp {gpu_scenario.PATH} /run/jail{gpu_scenario.PATH_IN_JAIL}",
+    ).ok()
+
+
+def reason(slurm) -> str:
+    return slurm.sh(f"sinfo -h -n {NODE} -o %E").ok()
+
+
+@pytest.mark.parametrize(
+    ("modes", "after_calls", "check", "evidence"),
+    [
+        ({3: "fallen_off_bus"}, None, "gpus", "7 of 8 GPUs answer"),
+        ({3: "fallen_off_bus"}, 5, "gpus", "GPU 3 (GPU-fake-3): GPU is lost"),
+        ({2: "ecc_uncorrectable"}, None, "gpu memory errors", "GPU 2 (GPU-fake-2)"),
+        ({3: "nvlink_down"}, None, "nvlink", "GPU 3 (GPU-fake-3): NVLinks 17 are down"),
+    ],
+    ids=["falls off the bus", "is lost meanwhile", "memory", "NVLink"],
+)
+def test_a_node_with_a_bad_gpu_is_drained_until_it_is_mended(slurm, modes, after_calls, check, evidence):
+    def checked() -> str:
+        """Slurm's own round is not waited for (test_k_health.py does)."""
         slurm.on_pod(NODE, "/usr/sbin/node-health-program").ok()
-        return slurm.sh(f"sinfo -h -n {NODE} -o %E").ok()
+        return reason(slurm)
 
-    faults = {
-        ("mv /dev/fakegpu3 /dev/lost", "mv /dev/lost /dev/fakegpu3"): "3 of 4 GPUs answer",
-        ("echo 2 7 > /run/fake-gpu-faults", "rm /run/fake-gpu-faults"): "GPU 2 (GPU-fake-2): 7",
-        ("echo 1 lost > /run/fake-gpu-faults", "rm /run/fake-gpu-faults"): "GPU is lost",
-    }
-    for (spoil, mend), evidence in faults.items():
-        slurm.on_pod(NODE, spoil).ok()
-        try:
-            told = slurm.wait("a drain", lambda: (said := reason()).startswith("pulumi-slurm:health gpus: ") and said)
-        finally:
-            slurm.on_pod(NODE, mend).ok()
-        assert evidence in told
-        slurm.wait("the drain is lifted", lambda: reason() == "none")
+    tell(slurm, modes=modes, after_calls=after_calls)
+    try:
+        told = slurm.wait("a drain", lambda: (said := checked()).startswith(f"pulumi-slurm:health {check}: ") and said)
+    finally:
+        tell(slurm)
+    assert evidence in told
+    slurm.wait("the drain is lifted", lambda: checked() == "none")
+
+
+def test_a_gpu_whose_device_file_is_gone_drains_its_node(slurm):
+    slurm.on_pod(NODE, "mv /dev/fakegpu3 /dev/lost").ok()
+    try:
+        slurm.on_pod(NODE, "/usr/sbin/node-health-program")
+        slurm.wait("a drain", lambda: "7 of 8 GPUs answer" in reason(slurm))
+    finally:
+        slurm.on_pod(NODE, "mv /dev/lost /dev/fakegpu3").ok()
+    slurm.on_pod(NODE, "/usr/sbin/node-health-program").ok()
+    slurm.wait("it is lifted", lambda: reason(slurm) == "none")
+
+
+CHECK = {
+    "name": "all-reduce",
+    "partition": "gpu",
+    "nodeSets": ["fake-gpu"],
+    "everySeconds": 86_400,
+    "timeLimitMinutes": 1,
+    "sharePercent": 100,
+    "passes": 1,
+    "drains": True,
+    "least": "its GPUs' GB/s",
+    "script": script(LongCheck(name="all-reduce", partition="gpu", builtin="all-reduce", timeLimit="1m")),
+}
+
+
+@pytest.fixture(scope="module")
+def all_reduce(slurm):
+    """The builtin, with the threshold of an H100, beside a fake of its tool in the jail."""
+    program = "/usr/local/bin/all_reduce_perf"
+    fake = gpu_scenario.PROGRAMS["all_reduce_perf"].read_text()
+    slurm.sh(f"sudo tee {program} >/dev/null <<'END'\n{fake}END\nsudo chmod 755 {program}").ok()
+    tell(slurm)
+    declare(slurm, [CHECK])
+    try:
+        slurm.wait("it has passed", lambda: verdicts_of(slurm, "all-reduce") == {"PASS": 1}, 120)
+        yield
+    finally:
+        tell(slurm)
+        slurm.kubectl("annotate", "slurmcluster", "dev", "check.pulumi-slurm.dev/all-reduce-")
+        declare(slurm, None)
+        slurm.on_pod("slurm-controller-0", f"scontrol update nodename={NODE} state=undrain")
+        slurm.wait("it takes jobs", lambda: slurm.nodes().get(NODE) == "idle", 120)
+        slurm.sh(f"sudo rm {program} {gpu_scenario.PATH_IN_JAIL}").ok()
+
+
+@pytest.mark.parametrize(
+    ("answer", "evidence"),
+    [("230.0", "(it reached 50 % of its GPUs' GB/s)"), ("hangs", "TIMEOUT")],
+    ids=["is slow", "hangs"],
+)
+def test_an_all_reduce_that_is_bad_drains_its_node_until_it_passes(slurm, all_reduce, answer, evidence):
+    def ask(text: str) -> None:
+        request = f"check.pulumi-slurm.dev/all-reduce={NODE}@{answer}-{text}"
+        slurm.kubectl("annotate", "--overwrite", "slurmcluster", "dev", request).ok()
+
+    tell(slurm, tools={"all_reduce_perf": answer})
+    ask("bad")
+    slurm.wait("a drain", lambda: slurm.nodes()[NODE] == "drained", 300)
+    assert reason(slurm).startswith("pulumi-slurm:health long all-reduce: job ")
+    assert evidence in reason(slurm)
+    tell(slurm)
+    ask("well")
+    slurm.wait("it takes jobs again", lambda: slurm.nodes()[NODE] == "idle", 120)
 
 
 def test_a_preview_tells_what_the_nodes_do_not_offer(slurm):
@@ -184,14 +277,14 @@ def test_a_preview_tells_what_the_nodes_do_not_offer(slurm):
     content = yaml.safe_load(before)
     gpus = content["config"]["pulumi-slurm:nodeSets"][-1]["gpus"]
     try:
-        gpus.update(perNode=8, devices="/dev/fakegpu[0-7]", runtimeClass="nvidia")
+        gpus.update(perNode=16, devices="/dev/fakegpu[0-15]", runtimeClass="nvidia")
         file.write_text(yaml.safe_dump(content, sort_keys=False))
         refused = slurm.pulumi("preview")
     finally:
         file.write_text(before)
     assert refused.status != 0
     assert (
-        "gpus.perNode: got 8; want at most 4: no node that the set may use offers more nvidia.com/gpu" in refused.text
+        "gpus.perNode: got 16; want at most 8: no node that the set may use offers more nvidia.com/gpu" in refused.text
     )
     assert "gpus.runtimeClass: got 'nvidia'; want a RuntimeClass that Kubernetes has; there are: none" in refused.text
 

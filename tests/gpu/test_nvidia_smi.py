@@ -16,6 +16,8 @@ from node_health.verdict import Verdict
 FAKE = Path(__file__).parents[2] / "devcluster/fakes/nvidia_smi"
 ROW = re.compile(r"(?P<index>\d+), (?P<uuid>GPU-[\w-]+), (?P<errors>\d+|\[N/A\])")
 """Properties that the fake must share with the real one."""
+LISTED = re.compile(r"GPU (?P<index>\d+): (?P<product>.+) \(UUID: (?P<uuid>GPU-[\w-]+)\)")
+"""The same of -L, by which long checks know the product."""
 RECORDED = {
     "node-health.csv": [f"--query-gpu={','.join(source.FIELDS)}", "--format=csv,noheader,nounits"],
     "list.txt": ["-L"],
@@ -34,14 +36,22 @@ def test_node_health_understands_the_answer(nvidia_smi: Path) -> None:
     assert more.evidence == f"{len(rows)} of {len(rows) + 1} GPUs answer"
 
 
+def test_long_checks_understand_the_list(nvidia_smi: Path) -> None:
+    listed = subprocess.run([str(nvidia_smi), "-L"], capture_output=True, text=True, timeout=SECONDS, check=True)
+    rows = [row for row in listed.stdout.splitlines() if not row.startswith("  MIG ")]
+    assert rows
+    assert all(LISTED.fullmatch(row) for row in rows), rows
+
+
 def test_the_fake_answers_in_the_same_shape(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", [str(FAKE), *RECORDED["node-health.csv"]])
-    monkeypatch.setattr(Path, "glob", lambda *_: [Path("/dev/fakegpu1"), Path("/dev/fakegpu0")])
-    runpy.run_path(str(FAKE), run_name="__main__")
-    rows = capsys.readouterr().out.splitlines()
-    assert [found["index"] for row in rows if (found := ROW.fullmatch(row))] == ["0", "1"], rows
+    for name, shape in {"node-health.csv": ROW, "list.txt": LISTED}.items():
+        monkeypatch.setattr(sys, "argv", [str(FAKE), *RECORDED[name]])
+        monkeypatch.setattr(Path, "glob", lambda *_: [Path("/dev/fakegpu1"), Path("/dev/fakegpu0")])
+        runpy.run_path(str(FAKE), run_name="__main__")
+        rows = capsys.readouterr().out.splitlines()
+        assert [found["index"] for row in rows if (found := shape.fullmatch(row))] == ["0", "1"], rows
 
 
 @pytest.mark.parametrize("name", RECORDED)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,8 +20,9 @@ from node_health.verdict import Finding, Skipped, Verdict
 from slurm_node.pod import paths as entry_paths
 
 from contract import names
+from devcluster.fakes.gpu_scenario import MODES
 from tests.health.fakes import fake_machine
-from tests.health.fakes.fake_nvml import MODES, FakeNvml
+from tests.health.fakes.nvml import Nvml
 
 SCENARIOS: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "fakes" / "scenarios.yaml").read_text())
 CHECKS = {str(check.name): check for check in catalogue.load(*Applies)}
@@ -35,9 +35,8 @@ BAD = [
 
 @pytest.fixture(autouse=True)
 def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The clock is kept, and NVML is the fake one."""
+    """The clock is kept."""
     monkeypatch.setattr(clock, "adjtimex", lambda: clock.Clock(True, 1.0))
-    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
     yield
 
 
@@ -53,7 +52,7 @@ def answer(machine: Machine, check: Check) -> tuple[str, str, str | None]:
     return found.verdict, found.evidence, found.action or (check.action if found.verdict != "PASS" else None)
 
 
-def scenario_machine(root: Path, row: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Machine:
+def scenario_machine(root: Path, row: dict[str, Any], nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """The fake machine of a scenario's row."""
     declared: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in row.get("declared", {}).items()
@@ -65,9 +64,7 @@ def scenario_machine(root: Path, row: dict[str, Any], monkeypatch: pytest.Monkey
     if "clock" in row:
         monkeypatch.setattr(clock, "adjtimex", lambda: clock.Clock(*row["clock"]))
     modes = dict.fromkeys(range(fake_machine.GPUS), row["all"]) if "all" in row else row.get("gpus", {})
-    monkeypatch.setitem(
-        sys.modules, "pynvml", FakeNvml(modes=modes, init=row.get("init", 0), after_calls=row.get("after_calls"))
-    )
+    nvml.says(modes, init=row.get("init", 0), after_calls=row.get("after_calls"))
     play_statvfs(root, row.get("statvfs", {}), monkeypatch)
     return fake_machine.build(root, files, dataclasses.replace(fake_machine.DECLARED, **declared))
 
@@ -96,17 +93,14 @@ def test_each_check_has_scenarios() -> None:
 
 @pytest.mark.parametrize(("name", "row"), BAD)
 def test_a_check_finds_what_is_wrong(
-    name: str, row: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, row: dict[str, Any], tmp_path: Path, nvml: Nvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machine = scenario_machine(tmp_path, row, monkeypatch)
+    machine = scenario_machine(tmp_path, row, nvml, monkeypatch)
     if row.keys() & {"later", "later_gpu", "later_statvfs"}:
         assert answer(machine, CHECKS[name])[0] == "PASS"
     for path, text in row.get("later", {}).items():
         fake_machine.put(tmp_path, path, text)
-    if "later_gpu" in row:
-        nvml = FakeNvml()
-        nvml.gpus[3] |= row["later_gpu"]
-        monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    nvml.adds(3, row.get("later_gpu", {}))
     if "later_statvfs" in row:
         play_statvfs(tmp_path, row["later_statvfs"], monkeypatch)
     verdict, evidence, action = answer(machine, CHECKS[name])
@@ -120,11 +114,9 @@ def test_a_healthy_machine_passes_every_check(tmp_path: Path) -> None:
     assert {name: given for name, given in found.items() if given[0] != "PASS"} == {}
 
 
-def test_a_source_that_hangs_or_cannot_be_read_is_unknown_and_never_a_pass(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_source_that_hangs_or_cannot_be_read_is_unknown_and_never_a_pass(tmp_path: Path, nvml: Nvml) -> None:
     """All sources hang at once: each check tells, in the time of one. The sleep stands for a source that hangs."""
-    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(hangs=True))
+    nvml.says(hangs=True)
     checks = [
         dataclasses.replace(check, look=lambda machine: time.sleep(1000))
         if SCENARIOS[name]["hangs"] == "look"
@@ -192,16 +184,10 @@ def test_gres_conf_is_read_where_the_entry_fetches_it() -> None:
 
 
 def test_every_mode_of_the_fake_gpu_is_a_scenario() -> None:
-    used = {mode for scenario in SCENARIOS.values() for row in scenario["bad"] for mode in row.get("gpus", {}).values()}
-    used |= {row["all"] for scenario in SCENARIOS.values() for row in scenario["bad"] if "all" in row}
+    rows = [row for scenario in SCENARIOS.values() for row in scenario["bad"]]
+    used = {mode for row in rows for mode in row.get("gpus", {}).values()}
+    used |= {row["all"] for row in rows if "all" in row}
     assert used | {"healthy"} == set(MODES)
-
-
-def test_the_fake_has_every_name_of_nvml_that_is_called() -> None:
-    from node_health.sources import nvml
-
-    called = set(re.findall(r"library\.(\w+)", Path(nvml.__file__).read_text()))
-    assert [name for name in called if not hasattr(FakeNvml(), name)] == []
 
 
 def test_a_user_namespace_that_worked_counts_for_a_while_and_says_since_when(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from node_health.sources.nvidia_smi import Asked
 from node_health.verdict import Finding, Verdict
 
 from tests.health.fakes import fake_machine
-from tests.health.fakes.fake_nvml import FakeNvml
+from tests.health.fakes.nvml import Nvml
 
 PASS, WARNING, UNKNOWN, FAIL = Verdict
 TWO = "0, GPU-aa, 0\n1, GPU-bb, 0"
@@ -56,8 +55,8 @@ def test_one_program_is_asked_and_no_path_is_searched(tmp_path: Path, monkeypatc
     assert source.ask(Machine(), str(program)) == Asked(3, f"--query-gpu={fields} --format=csv,noheader,nounits")
 
 
-def test_a_tool_that_hangs_is_unknown_where_there_is_no_nvml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(init=12))
+def test_a_tool_that_hangs_is_unknown_where_there_is_no_nvml(tmp_path: Path, nvml: Nvml) -> None:
+    nvml.says(init=12)
     machine = fake_machine.build(tmp_path, {source.PROGRAM: "#!/bin/sh\nexec sleep 1000\n"})
     (found,) = run.run(machine, [gpus.CHECK], seconds=0.5).results
     assert found.finding == Finding(Verdict.UNKNOWN, "no answer within 0.5 s")

@@ -29,11 +29,13 @@ def test_the_table_has_every_check_with_a_remedy() -> None:
 def test_every_threshold_is_used_and_every_used_one_has_a_unit() -> None:
     sources = Path(catalogue.__file__).parent / "checks"
     used = {key for file in sources.rglob("*.py") for key in re.findall(r"\.number\(\"([\w.]+)\"\)", file.read_text())}
-    assert used == {key for units in of_node.UNITS.values() for key in units}
+    assert used | of_node.LONG_CHECKS == {key for units in of_node.UNITS.values() for key in units}
+    assert not used & of_node.LONG_CHECKS, "tests/unit/test_gpu_checks.py shows what these do"
 
 
 ANY = (thresholds.FOLDER / "any.yaml").read_text()
 L4 = (thresholds.FOLDER / "l4.yaml").read_text()
+HOST = "nvbandwidth.host: {value: "
 
 
 def mistakes(folder: Path, **files: str) -> list[str]:
@@ -62,6 +64,12 @@ def test_all_mistakes_of_all_files_are_told_at_once_with_their_path(tmp_path: Pa
         ("value: 72", "value: much", "thresholds.gpu.powerLimit.value: got 'much'"),
         ('source: "NVIDIA L4 data sheet: 72 W"', 'source: ""', "source: got ''"),
         ("unit: W", "unit: W, extra: 1", "thresholds.gpu.powerLimit.extra: got 1"),
+        (
+            f"{HOST}unknown",
+            f"{HOST}21.5",
+            "thresholds.nvbandwidth.host.value: got 21.5; want a whole number of 1 or more",
+        ),
+        (f"{HOST}unknown", f"{HOST}0", "thresholds.nvbandwidth.host.value: got 0; want a whole number of 1 or more"),
         ("product: NVIDIA L4", "product: any", "product: got 'any', which another file has"),
     ],
 )

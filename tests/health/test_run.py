@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import json
 import os
@@ -10,6 +11,7 @@ import sys
 from pathlib import Path
 
 import jsonschema
+import pynvml
 import pytest
 from node_health import catalogue, report, run
 from node_health.check import Applies, Check, DoesNotApplyError, Machine
@@ -18,6 +20,7 @@ from published import schema
 
 from contract.reasons import Check as Name
 from tests.health.fakes import fake_machine
+from tests.health.fakes.nvml import Nvml
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -91,20 +94,27 @@ from node_health import catalogue, report, run
 from node_health.check import Machine
 from tests.health.fakes import fake_machine
 machine = Machine(fake_machine.DECLARED, Path(sys.argv[1]))
-report.as_json(run.run(machine, catalogue.of_node(machine.declared)))
+found = run.run(machine, catalogue.of_node(machine.declared))
+report.as_json(found)
+nvlink = next(str(result.finding.verdict) for result in found.results if result.check == "nvlink")
 own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
 # Not ru_maxrss, which a process takes over from the one that started it.
 highest = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]
-print(own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime, highest)
+print(own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime, highest, nvlink)
 """
 
 
-def test_a_healthy_node_is_checked_with_a_second_of_cpu_and_60_mib(tmp_path: Path) -> None:
-    """Without NVML, which this machine lacks. CPU time stands for the wall's, which says how busy the machine is."""
+def test_a_healthy_node_is_checked_with_a_second_of_cpu_and_60_mib(
+    tmp_path: Path, nvml_library: ctypes.CDLL, nvml: Nvml
+) -> None:
+    """With a fake NVML. CPU time stands for the wall's, which says how busy the machine is."""
     fake_machine.build(tmp_path)
-    paths = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "health")])
+    paths = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "health"), str(Path(pynvml.__file__).parent)])
+    libraries = str(Path(nvml_library._name).parent)
+    environment = {"PYTHONPATH": paths, "LD_LIBRARY_PATH": libraries, "FAKE_GPUS": str(nvml.file)}
     command = [sys.executable, "-c", COST, str(tmp_path)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env={"PYTHONPATH": paths})
-    seconds, kib = map(float, done.stdout.split())
-    assert seconds < 1.0
-    assert kib < 60 * 1024
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    seconds, kib, nvlink = done.stdout.split()
+    assert float(seconds) < 1.0
+    assert int(kib) < 60 * 1024
+    assert nvlink == "PASS", "NVML was asked"

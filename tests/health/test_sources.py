@@ -14,10 +14,11 @@ from node_health.checks.cpu import cpus
 from node_health.checks.kernel import clock
 from node_health.checks.slurm import gres
 from node_health.counters import Increase
-from node_health.sources import gpu_facts, interfaces, kmsg, mounts, nvml, product
+from node_health.sources import gpu_facts, interfaces, kmsg, mounts, product
+from node_health.sources import nvml as source
 
 from tests.health.fakes import fake_machine
-from tests.health.fakes.fake_nvml import FakeNvml
+from tests.health.fakes.nvml import Nvml
 
 
 @pytest.fixture
@@ -117,10 +118,9 @@ def test_a_product_is_read_without_nvml(tmp_path: Path) -> None:
         product.look(Machine(root=tmp_path / "none"))
 
 
-def test_a_gpu_that_is_lost_half_way_is_lost(tmp_path: Path) -> None:
-    machine = fake_machine.build(tmp_path)
-    library = FakeNvml(modes={2: "restart_wanted", 5: "lost"})
-    seen = nvml.snapshot(library, machine)
+def test_a_gpu_that_is_lost_half_way_is_lost(tmp_path: Path, nvml: Nvml) -> None:
+    nvml.says({2: "restart_wanted", 5: "lost"})
+    seen = source.look(fake_machine.build(tmp_path))
     assert [gpu.index for gpu in seen.gpus if gpu.lost] == [2, 5]
     assert seen.gpus[2].uuid == "GPU-fake-2", "its name was read before"
     assert len(seen.gpus[0].facts) == len(gpu_facts.Fact) - 1, "all but retired pages, which H100 has not"

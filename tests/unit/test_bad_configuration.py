@@ -629,6 +629,31 @@ BAD: list[tuple[str, Any, str]] = [
     ),
     (
         "health.longChecks",
+        [{**NO_PROGRAM, "builtin": "all-reduce", "nodes": 2}],
+        "longChecks[0].least: got nothing; want the GB/s that all-reduce must reach",
+    ),
+    (
+        "health.longChecks",
+        [{**NO_PROGRAM, "builtin": "ib-write-bw", "nodes": 2}],
+        "longChecks[0].least: got nothing; want the Gb/s that ib-write-bw must reach",
+    ),
+    (
+        "health.longChecks",
+        [{**NO_PROGRAM, "builtin": "ib-write-bw", "nodes": 2, "least": 360}],
+        "longChecks[0].partition: got 'main'; want a partition whose nodes all have network.rdma, as it needs: cpu",
+    ),
+    (
+        "health.longChecks",
+        [{**NO_PROGRAM, "builtin": "gpu-burn", "least": 1}],
+        "longChecks[0].least: got 1; want nothing: it is for the builtins memory-bandwidth, disk, ",
+    ),
+    (
+        "health.longChecks",
+        [{**NO_PROGRAM, "builtin": "gpu-burn"}],
+        "longChecks[0].partition: got 'main'; want a partition whose nodes all have GPUs, as gpu-burn needs: cpu",
+    ),
+    (
+        "health.longChecks",
         [{**NO_PROGRAM, "builtin": "network", "least": 900}],
         "longChecks[0].nodes: got 1; want 2, as network needs",
     ),

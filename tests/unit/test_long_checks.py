@@ -2,69 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from components.config.nodes.long_checks import LongCheck
-from components.control import long_checks
+from tests.unit.check_scripts import HERE, status
 
-NCCL = """cat <<'END'
-# Out of bounds values : 0 OK
-# Avg bus bandwidth    : {}
-#
-END
-"""
-SLOW, FAST = NCCL.format("214.967"), NCCL.format("482.05")
-
-
-def status(tmp_path: Path, tools: dict[str, str], **check: Any) -> int:
-    """Run a check beside fakes of tools, and return its exit status."""
-    for name, text in tools.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / name).chmod(0o755)
-    script = tmp_path / "script"
-    script.write_text(long_checks.script(LongCheck(name="a", partition="main", **check)))
-    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_GPUS_ON_NODE": "8"}
-    return subprocess.run(["sh", script], env=environment, timeout=60, check=False, capture_output=True).returncode
-
-
-@pytest.mark.parametrize(
-    ("tool", "expected"),
-    [
-        (FAST, 0),
-        (SLOW, 10 + 53),
-        (NCCL.format("0.05"), 10),
-        ("exit 2", 1),
-        ("echo nothing", 3),
-        ("exit 127", 127),
-        ('[ "$8" = 8 ] || exit 9\n' + FAST, 0),
-    ],
-    ids=["fast", "slow", "next to nothing", "fails", "says nothing", "has no library", "all GPUs"],
-)  # fmt: skip
-def test_all_reduce_compares_the_bus_bandwidth(tmp_path: Path, tool: str, expected: int) -> None:
-    assert status(tmp_path, {"all_reduce_perf": tool}, builtin="all-reduce", least=400) == expected
-
-
-@pytest.mark.parametrize(
-    ("tool", "expected"),
-    [
-        ("exit 0", 0),
-        ('[ "$1" = discovery ] && exit 255', 3),
-        ('[ "$1" = discovery ] || exit 226', 1),
-        ('[ "$1" = discovery ] || [ "$*" = "diag -r 3" ] || exit 226', 0),
-    ],
-    ids=["well", "no host engine", "fails", "its level"],
-)  # fmt: skip
-def test_dcgm_diag_is_unknown_without_its_host_engine(tmp_path: Path, tool: str, expected: int) -> None:
-    assert status(tmp_path, {"dcgmi": tool}, builtin="dcgm-diag-3") == expected
-
-
-HERE = 'while [ "${1#--}" != "$1" ]; do shift; done; exec "$@"'
-"""A fake of srun that starts one task on this machine."""
 SENT = """[ "$1" = --server ] && exec sleep 5
 echo '{"end": {"sum_sent": {"bits_per_second": 1}, "sum_received": {"bytes": 1,
 "bits_per_second": 7960000000.5}}}'"""
@@ -122,11 +66,6 @@ def test_mpi_ping_pong_without_its_program_says_nothing_of_the_nodes(
     assert status(tmp_path, there, builtin="mpi-ping-pong", nodes=2, least=10_000) == expected
 
 
-def test_all_reduce_across_nodes_has_a_task_on_each(tmp_path: Path) -> None:
-    tools = {"srun": f'[ "$1" = --ntasks-per-node=1 ] || exit 9\n{HERE}', "all_reduce_perf": FAST}
-    assert status(tmp_path, tools, builtin="all-reduce", nodes=4, least=400) == 0
-
-
 FIO = "echo '3;fio-3.33;check;0;0;{};1.2'".format(";".join(["0"] * 42 + ["204800"]))
 
 
@@ -168,6 +107,10 @@ def test_a_disk_without_room_for_a_file_is_unknown(tmp_path: Path) -> None:
         {"builtin": "disk", "directory": "/scratch", "least": 1},
         {"builtin": "all-reduce", "nodes": 2, "least": 1},
         {"builtin": "all-reduce", "least": 1},
+        {"builtin": "all-reduce"},
+        {"builtin": "nvbandwidth"},
+        {"builtin": "ib-write-bw", "nodes": 2, "least": 1},
+        {"builtin": "gpu-burn"},
         {"builtin": "dcgm-diag-1"},
         {"script": "/opt/none"},
     ],

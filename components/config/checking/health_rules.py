@@ -5,6 +5,7 @@ from contextlib import suppress
 
 from components.config.model import NotParsedError
 from components.config.nodes.health import HEALTH_SECONDS
+from components.config.nodes.long_checks import Builtin
 from components.config.partitions import Partition
 from components.config.program import Config
 from components.config.rule import Violation, one_of
@@ -32,6 +33,7 @@ def long_checks(config: Config) -> Iterator[Violation]:
         return
     partitions = {partition.name: partition for partition in config.effective_partitions}
     without_gpus = {node_set.name for node_set in config.node_sets if getattr(node_set, "gpus", None) is None}
+    without_rdma = {node_set.name for node_set in config.node_sets if not _has_rdma(node_set)}
     for index, check in enumerate(config.health.long_checks):
         with suppress(NotParsedError):
             partition = partitions.get(check.partition)
@@ -47,9 +49,17 @@ def long_checks(config: Config) -> Iterator[Violation]:
             if check.builtin is not None and check.builtin.needs_gpus and bare:
                 want = f"a partition whose nodes all have GPUs, as {check.builtin} needs: {', '.join(bare)} has none"
                 yield Violation("health", "longChecks", index, "partition", want=want)
+            bare = [name for name in partition.node_sets if name in without_rdma]
+            if check.builtin is Builtin.IB_WRITE_BW and bare:
+                want = f"a partition whose nodes all have network.rdma, as it needs: {', '.join(bare)} has none"
+                yield Violation("health", "longChecks", index, "partition", want=want)
             if duration_seconds(check.time_limit) > slurm_seconds(partition.max_time):
                 want = f"at most maxTime of partition {check.partition} ({partition.max_time})"
                 yield Violation("health", "longChecks", index, "timeLimit", want=want)
+
+
+def _has_rdma(node_set: object) -> bool:
+    return getattr(getattr(node_set, "network", None), "rdma", None) is not None
 
 
 def health_scripts(config: Config) -> Iterator[Violation]:

@@ -26,7 +26,10 @@ class Builtin(StrEnum):
     DISK = "disk"
     NETWORK = "network"
     MPI_PING_PONG = "mpi-ping-pong"
+    IB_WRITE_BW = "ib-write-bw"
     ALL_REDUCE = "all-reduce"
+    NVBANDWIDTH = "nvbandwidth"
+    GPU_BURN = "gpu-burn"
     DCGM_DIAG_1 = "dcgm-diag-1"
     DCGM_DIAG_2 = "dcgm-diag-2"
     DCGM_DIAG_3 = "dcgm-diag-3"
@@ -34,24 +37,34 @@ class Builtin(StrEnum):
     @property
     def measures(self) -> bool:
         """Return whether it compares a bandwidth with a threshold."""
-        return not self.startswith("dcgm-")
+        return self is not Builtin.GPU_BURN and self not in DCGM_DIAGS
 
     @property
     def unit(self) -> str:
         """Return the unit of its threshold."""
-        return "GB/s" if self in (Builtin.MEMORY_BANDWIDTH, Builtin.ALL_REDUCE) else "MB/s"
+        if self in (Builtin.MEMORY_BANDWIDTH, Builtin.ALL_REDUCE, Builtin.NVBANDWIDTH):
+            return "GB/s"
+        return "Gb/s" if self is Builtin.IB_WRITE_BW else "MB/s"
 
     @property
     def needs_gpus(self) -> bool:
         """Return whether it tests GPUs."""
-        return self is Builtin.ALL_REDUCE or self.startswith("dcgm-")
+        return self in (Builtin.ALL_REDUCE, Builtin.NVBANDWIDTH, Builtin.GPU_BURN, *DCGM_DIAGS)
 
     @property
     def nodes(self) -> range:
         """Return how many nodes its jobs may have."""
         if self is Builtin.ALL_REDUCE:
             return range(1, MOST_NODES + 1)
-        return range(2, 3) if self in (Builtin.NETWORK, Builtin.MPI_PING_PONG) else range(1, 2)
+        pairs = (Builtin.NETWORK, Builtin.MPI_PING_PONG, Builtin.IB_WRITE_BW)
+        return range(2, 3) if self in pairs else range(1, 2)
+
+    def knows_products(self, nodes: int) -> bool:
+        """Return whether health/thresholds has its threshold for some GPUs, on so many nodes."""
+        return self is Builtin.NVBANDWIDTH or (self is Builtin.ALL_REDUCE and nodes == 1)
+
+
+DCGM_DIAGS: Final = (Builtin.DCGM_DIAG_1, Builtin.DCGM_DIAG_2, Builtin.DCGM_DIAG_3)
 
 
 class Reaction(StrEnum):
@@ -86,8 +99,9 @@ class LongCheck(Model):
         le=MOST_NODES,
     )
     least: WholeNumber | None = setting(
-        "The bandwidth to reach. Required with a builtin that measures one, refused without it.",
-        unit="GB/s for memory-bandwidth and all-reduce, else MB/s",
+        "The bandwidth to reach. Required with a builtin that measures one, refused without it. On one node all-reduce "
+        "and nvbandwidth have thresholds of their own for some GPUs.",
+        unit="GB/s for memory-bandwidth, all-reduce and nvbandwidth, Gb/s for ib-write-bw, else MB/s",
         default=None,
         ge=1,
         le=1_000_000,
@@ -132,7 +146,7 @@ class LongCheck(Model):
     @rule
     def _least(self) -> Iterator[Violation]:
         measures = self.builtin is not None and self.builtin.measures
-        if self.builtin is not None and measures and self.least is None:
+        if self.builtin is not None and measures and self.least is None and not self.builtin.knows_products(self.nodes):
             yield Violation("least", want=f"the {self.builtin.unit} that {self.builtin} must reach")
         elif not measures and self.least is not None:
             measuring = ", ".join(builtin for builtin in Builtin if builtin.measures)

@@ -15,7 +15,8 @@ from devcluster.node.supervision import Component, NodePlan, Probe
 OWN_FILES = (
     "controllers/storage.py", "controllers/network_policy.py", "controllers/policy_rules.py",
     "controllers/load_balancer.py", "controllers/informer.py",
-    "fakes/gpus.py", "fakes/device_plugin_api.py", "fakes/nvidia_smi",
+    "fakes/gpus.py", "fakes/device_plugin_api.py", "fakes/gpu_scenario.py", "fakes/nvidia_smi", "fakes/gpu_tools",
+    "fakes/nvml/nvml.c", "fakes/nvml/scenario.c", "fakes/nvml/scenario.h",
 )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """NVML's answers about the GPUs: one initialization and one round of questions for all checks of GPUs."""
 
+import ctypes
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -18,7 +19,7 @@ _MODULE = re.compile(r"^NVRM version: .*?\s(\d+\.\d+(?:\.\d+)?)\s", re.MULTILINE
 def look(machine: Machine) -> Snapshot:
     """Asks NVML, or nvidia-smi where the pod has no NVML."""
     try:
-        import pynvml  # type: ignore[import-not-found, unused-ignore]  # in the image, see images/slurm/Containerfile
+        import pynvml  # In the image, see images/slurm/Containerfile.
     except ImportError as error:
         return Snapshot(failed=Refusal(LIBRARY_NOT_FOUND, str(error)), asked=nvidia_smi.ask(machine))
     return snapshot(pynvml, machine)
@@ -125,7 +126,7 @@ def _link_errors(library: Any, handle: Any) -> tuple[int, ...]:
 def _fabric(library: Any, handle: Any) -> tuple[int, int]:
     """Returns state and status of the GPU's registration with the fabric manager."""
     info = library.c_nvmlGpuFabricInfoV_t()
-    library.nvmlDeviceGetGpuFabricInfoV(handle, info)
+    library.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(info))
     return int(info.state), int(info.status)
 
 

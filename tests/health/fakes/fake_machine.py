@@ -10,9 +10,11 @@ from pathlib import Path
 from node_health.check import Machine
 from node_health.node import Declared
 
-from tests.health.fakes.fake_nvml import DRIVER, PRODUCT
+from devcluster.fakes.gpu_scenario import PROGRAMS
 
 GPUS = 8
+PRODUCT, DRIVER = "NVIDIA H100 80GB HBM3", "570.86.15"
+"""Of devcluster/fakes/nvml."""
 FOLDER = "a folder"
 """Stands for a file's text: a folder in its place, which nobody can read as a file, root included."""
 HANGS = "hangs"
@@ -35,7 +37,7 @@ def scripts() -> dict[str, str]:
     """Fake programs of the machine."""
     return {
         "/usr/bin/unshare": "#!/bin/sh\nexit 0\n",
-        "/usr/bin/dcgmi": '#!/bin/sh\necho \'{"body": {"Overall Health": {"value": "Healthy"}}}\'\n',
+        "/usr/bin/dcgmi": PROGRAMS["dcgmi"].read_text(),
         "/opt/slurm/sbin/slurmd": "#!/bin/sh\n[ $1 = -V ] && echo slurm-wlm 26.05.5\n",
         "/opt/slurm/bin/scontrol": """#!/bin/sh
 case "$*" in
