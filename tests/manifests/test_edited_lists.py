@@ -204,7 +204,7 @@ class Stack:
     def __init__(self, server: Server, kubeconfig: Path, raw: Mapping[str, Any], namespace: str) -> None:
         self.server, self.namespace = server, namespace
         self._runner = asyncio.Runner()
-        self._running: DriftReconciler | None = None
+        self._running: dict[bool, DriftReconciler] = {}  # By whether it has an administrator's rights.
         cluster = {**raw["cluster"], "namespace": namespace}
         bodies = declared({**raw, "cluster": cluster, "images": {**raw["images"], **PULL_SECRETS}})
         ledger = next(each for each in bodies if identity(each) == ("Secret", names.LEDGER))
@@ -259,24 +259,21 @@ class Stack:
             answer = self.server.apply(path, {**body, "metadata": metadata}, fieldManager="kubectl")
         return answer["kind"] == body["kind"] and content(answer) != self.was[key]
 
-    def heal(self, is_restored: Callable[[], bool]) -> None:
-        """Let the operator find and restore what is not as declared: one that runs on, as an operator does."""
-        if self._running is None:
-            self._running = self._runner.run(self._reconciler(self.operator))
-        self._runner.run(self._rounds(self._running, is_restored))
+    def heal(self, is_restored: Callable[[], bool], *, as_admin: bool = False) -> None:
+        """Let the operator find and restore what is not as declared: one that runs on, as an operator does.
 
-    def heal_as_admin(self, is_restored: Callable[[], bool]) -> None:
-        """Let an operator do so that has just started, with an administrator's rights."""
-        reconciler = self._runner.run(self._reconciler(self.admin))
-        try:
-            self._runner.run(self._rounds(reconciler, is_restored))
-        finally:
-            self._runner.run(_close(reconciler))
+        Args:
+            is_restored: whether the objects are as they were.
+            as_admin: another operator does it, which has an administrator's rights.
+        """
+        if as_admin not in self._running:
+            self._running[as_admin] = self._runner.run(self._reconciler(self.admin if as_admin else self.operator))
+        self._runner.run(self._rounds(self._running[as_admin], is_restored))
 
     def close(self) -> None:
-        """End the operator."""
-        if self._running:
-            self._runner.run(_close(self._running))
+        """End the operators."""
+        for reconciler in self._running.values():
+            self._runner.run(_close(reconciler))
         self._runner.close()
 
     async def _reconciler(self, access: kopf.ConnectionInfo) -> DriftReconciler:
@@ -301,9 +298,8 @@ class Stack:
         """Let the operator heal what was edited."""
         # Who takes its own rights away is told by the operator, which cannot take them back.
         rights = any(kind in ("Role", "RoleBinding") for kind, _ in edited)
-        heal = self.heal_as_admin if rights else self.heal
         try:
-            heal(lambda: not any(map(self._differs, edited)))
+            self.heal(lambda: not any(map(self._differs, edited)), as_admin=rights)
         except TimeoutError:
             left = [f"{' '.join(key)} after {edits}" for key, edits in edited.items() if self._differs(key)]
             raise AssertionError(f"not restored: {left}") from None
