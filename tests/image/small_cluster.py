@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shlex
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -38,6 +40,19 @@ completion.complete_root(root)
 inventory.note_image(root, paths.VOLUME, jail.revision)
 sys.exit(populate.main())
 """
+
+
+@functools.cache
+def _ssh_key(kind: str, name: str) -> tuple[bytes, bytes]:
+    """Make a key of that name for all clusters of this run: a new one of RSA takes half a second of a core.
+
+    Returns:
+        The private and the public key, as ssh-keygen writes them.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / name
+        subprocess.run(["ssh-keygen", "-q", "-N", "", "-t", kind, "-f", str(file)], check=True, timeout=60)
+        return file.read_bytes(), file.with_name(f"{name}.pub").read_bytes()
 
 
 class SmallCluster(Pods):
@@ -107,9 +122,11 @@ class SmallCluster(Pods):
         for name in ("slurm.key", "jwt.key"):
             (self._folder / "keys" / name).write_bytes(os.urandom(64))
         for name in ("ssh_host_ed25519_key", "ssh_host_rsa_key", "alice"):
-            kind = "rsa" if "rsa" in name else "ed25519"
-            command = ["ssh-keygen", "-q", "-N", "", "-t", kind, "-f", str(self._folder / "keys" / name)]
-            subprocess.run(command, check=True, timeout=60)
+            private, public = _ssh_key("rsa" if "rsa" in name else "ed25519", name)
+            file = self._folder / "keys" / name
+            file.write_bytes(private)
+            file.chmod(0o600)
+            file.with_name(f"{name}.pub").write_bytes(public)
 
     def _alice(self) -> dict[str, object]:
         return {"name": "alice", "sshPublicKeys": [(self._folder / "keys/alice.pub").read_text().strip()]}
