@@ -57,7 +57,7 @@ def test_an_operator_that_is_killed_is_followed_within_15_seconds(
             passes(cluster, 3)
             until(lambda: "serving namespace" in (tmp_path / "two.log").read_text(), "the second has begun")
             first.kill()
-            first.wait()
+            first.join()
             until(
                 lambda: acts_if_it_answers(others_port), "the second acts; five seconds more are for a busy machine", 20
             )
@@ -75,6 +75,7 @@ def test_of_two_operators_one_acts_and_the_other_takes_over(
         with operator(cluster, tmp_path, kubeconfig, free_ports(1)[0], "two") as second:
             passes(cluster, 3)
             assert "pulumi_slurm_allocated_nodes{" in metrics(port)
+            assert first.pid
             os.kill(first.pid, signal.SIGSTOP)
             cluster.scale(3)
             until(lambda: cluster.size() == 3, "the second acts after the first's lease has run out", 90)
@@ -86,7 +87,8 @@ def test_of_two_operators_one_acts_and_the_other_takes_over(
             until(lambda: "pulumi_slurm_allocated_nodes{" not in metrics(port), "no autoscaler reads an old number")
             assert cluster.get("leases", "slurm-operator")["spec"]["holderIdentity"] == taken
             second.terminate()
-            second.wait(60)
+            second.join(60)
+            assert second.exitcode == 0
         cluster.scale(2)
         until(lambda: cluster.size() == 2, "a released lease is taken", 60)
     written = cluster.admin.call("GET", cluster.path("events"))["items"]
@@ -118,7 +120,7 @@ def test_one_that_is_cut_off_from_the_api_server_has_stopped_before_another_begi
             proxy.mend()
             until(lambda: "lease not renewed" in (tmp_path / "one.log").read_text(), "the first has noticed", 60)
             passes(cluster, 3)
-            assert (acts(port), acts(others_port), first.poll()) == (False, True, None)
+            assert (acts(port), acts(others_port), first.exitcode) == (False, True, None)
     drains = [event for event in cluster.events() if event[0] == "Drain"]
     assert len(drains) == 1, "the decision was carried out once"
 

@@ -12,8 +12,6 @@ import functools
 import gzip
 import json
 import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -29,6 +27,7 @@ from slurm_operator.clients import access, informer
 from components.control import operator as program
 from components.control import operator_policy
 from contract import names
+from tests.operator import operator_process
 from tests.operator.fake_slurm import FakeSlurm
 
 REPOSITORY = Path(__file__).parents[2]
@@ -108,13 +107,13 @@ def until(condition: Callable[[], Any], what: str, seconds: float = 60) -> Any:
 class RunningOperator:
     """An operator as a process of its own."""
 
-    process: subprocess.Popen[bytes]
+    process: operator_process.ForkServerProcess
     log: Path
     port: int
 
     def says(self, lines: int = 40) -> str:
         """Return whether it runs, whether its passes make progress, and its last lines."""
-        status = self.process.poll()
+        status = self.process.exitcode
         try:
             health = httpx.get(f"http://127.0.0.1:{self.port}/readyz", timeout=5, trust_env=False).text.strip()
         except httpx.HTTPError as error:
@@ -352,13 +351,12 @@ def let_read_nodes(world: World) -> None:
 @contextlib.contextmanager
 def operator(
     world: World, folder: Path, kubeconfig: Path, port: int, name: str = "one"
-) -> Iterator[subprocess.Popen[bytes]]:
+) -> Iterator[operator_process.ForkServerProcess]:
     """Run the operator as a process; its log stands in `folder`."""
     key = folder / "jwt.key"
     key.write_bytes(KEY)
     environment = {
         "PATH": os.environ["PATH"],
-        "PYTHONPATH": f"{REPOSITORY}/operator:{REPOSITORY}",
         "KUBECONFIG": str(kubeconfig),
         "POD_NAMESPACE": world.namespace,
         "POD_NAME": f"slurm-operator-{name}",
@@ -367,18 +365,15 @@ def operator(
         "CONFIG_DRY_RUN_URL": world.dry_run_url,
     }
     file = folder / f"{name}.log"
-    with file.open("ab") as log:
-        process = subprocess.Popen([sys.executable, "-m", "slurm_operator"], env=environment, stdout=log, stderr=log)
-        world.operators.append(RunningOperator(process, file, port))
-        try:
-            yield process
-        finally:
-            process.terminate()
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    process = operator_process.start(environment, file)
+    world.operators.append(RunningOperator(process, file, port))
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.join(15)
+        process.kill()
+        process.join()
 
 
 def passes(world: World, count: int) -> None:
