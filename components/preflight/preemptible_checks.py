@@ -64,5 +64,5 @@ def _told(index: int, check: LongCheck, waiting: Iterable[Partition]) -> str:
     return (
         f"health.longChecks[{index}].partition: jobs of {names} wait up to {check.time_limit} for a job of "
         f"{check.name}: give the checks a partition of their own with preemptMode: CANCEL and a priorityTier below "
-        f"theirs, and set slurm.options.PreemptType: {_BY_TIER}"
+        f"theirs, and set slurm.options to PreemptType: {_BY_TIER} and PreemptMode: CANCEL"
     )

@@ -30,7 +30,7 @@ PARTITIONS = [
 
 @pytest.fixture(scope="module")
 def cluster(new_cluster: NewCluster) -> Iterator[SmallCluster]:
-    options = {"PreemptType": "preempt/partition_prio"}
+    options = {"PreemptType": "preempt/partition_prio", "PreemptMode": "CANCEL"}
     with new_cluster(slurm={"options": options}, partitions=PARTITIONS) as started:
         yield started
 

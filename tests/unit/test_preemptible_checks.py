@@ -10,7 +10,7 @@ from components.config import parse
 from components.preflight import preemptible_checks
 from tests.unit.samples import SMALL, changed
 
-BY_TIER = {"PreemptType": "preempt/partition_prio"}
+BY_TIER = {"PreemptType": "preempt/partition_prio", "PreemptMode": "CANCEL"}
 MAIN = {"name": "main", "nodeSets": ["cpu"], "default": True}
 CHECKS = {"name": "checks", "nodeSets": ["cpu"], "hidden": True, "priorityTier": 0, "preemptMode": "CANCEL"}
 OTHER = {"name": "other", "replicas": 1, "resources": {"cpu": 1, "memory": "1Gi"}}
@@ -30,10 +30,13 @@ def told(partitions: list[dict[str, Any]], options: dict[str, str], partition: s
     [
         ([MAIN, CHECKS], BY_TIER),
         ([MAIN, {**CHECKS, "preemptMode": "REQUEUE"}], BY_TIER),
-        ([MAIN, {**CHECKS, "preemptMode": None}], {**BY_TIER, "preemptmode": "cancel,gang"}),
+        (
+            [MAIN, {**CHECKS, "preemptMode": None}],
+            {"PreemptType": "preempt/partition_prio", "preemptmode": "cancel,gang"},
+        ),
         ([{**MAIN, "priorityTier": 6}, {**CHECKS, "priorityTier": 5}], BY_TIER),
         ([MAIN, CHECKS, {"name": "gpus", "nodeSets": ["other"], "priorityTier": 0}], BY_TIER),
-        ([MAIN, {**CHECKS, "preemptMode": None}], {"PreemptType": "preempt/qos"}),
+        ([MAIN, {**CHECKS, "preemptMode": None}], {"PreemptType": "preempt/qos", "PreemptMode": "CANCEL"}),
     ],
     ids=["as documented", "requeue", "the cluster's mode", "higher tiers", "a partition of other nodes", "by QOS"],
 )
@@ -48,7 +51,7 @@ def test_nothing_is_told_where_each_job_may_preempt_or_nobody_knows(
     [
         ([], {}, "main"),
         ([MAIN, {**CHECKS, "preemptMode": None}], {}, "main, checks"),
-        ([MAIN, {**CHECKS, "preemptMode": "OFF"}], {**BY_TIER, "PreemptMode": "CANCEL"}, "main, checks"),
+        ([MAIN, {**CHECKS, "preemptMode": "OFF"}], BY_TIER, "main, checks"),
         ([MAIN, {**CHECKS, "preemptMode": "SUSPEND"}], {**BY_TIER, "PreemptMode": "SUSPEND,GANG"}, "main, checks"),
         ([MAIN, {**CHECKS, "priorityTier": None}], BY_TIER, "main"),
         ([CHECKS], BY_TIER, "checks"),
@@ -62,5 +65,5 @@ def test_jobs_that_wait_for_a_check_are_told_of(
     assert sentence == (
         f"health.longChecks[0].partition: jobs of {waiting} wait up to 10m for a job of site: give the checks a "
         "partition of their own with preemptMode: CANCEL and a priorityTier below theirs, and set "
-        "slurm.options.PreemptType: preempt/partition_prio"
+        "slurm.options to PreemptType: preempt/partition_prio and PreemptMode: CANCEL"
     )
