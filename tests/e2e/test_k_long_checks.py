@@ -87,8 +87,11 @@ def test_jobs_that_look_like_a_checks_accuse_nobody(slurm, check):
     failing = f"sbatch --parsable -J {names.LONG_CHECK_PREFIX}site -w cpu-1 -o /dev/null --wrap 'exit 1'"
     assert slurm.sh(failing.replace("sbatch", f"sbatch --uid={names.LONG_CHECK_USER_ID}")).status != 0
     jobs = [slurm.sh(failing).ok(), slurm.sh(f"cd /; sudo -u nobody {failing}").ok()]
-    for job in jobs:
-        slurm.wait("it failed", lambda job=job: slurm.sh(f"squeue -h -t all -j {job} -o %T").ok() == "FAILED", 120)
+
+    def failed(job: str) -> bool:
+        return "JobState=FAILED" in slurm.on_pod("slurm-controller-0", f"scontrol show job {job}").ok()
+
+    slurm.wait("both fail", lambda: all(map(failed, jobs)), 120)
     ask(slurm, "cpu-1@3")
     slurm.wait("the real one passed", lambda: verdicts(slurm) == {**before, "PASS": before["PASS"] + 1}, 120)
     assert slurm.all_idle(), slurm.nodes()
