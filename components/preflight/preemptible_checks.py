@@ -13,7 +13,7 @@ from components.config.partitions import Partition, PreemptMode
 
 _BY_TIER = "preempt/partition_prio"
 _BY_QOS = "preempt/qos"
-_ENDS = (PreemptMode.CANCEL, PreemptMode.REQUEUE)
+_ENDS = frozenset[str]({PreemptMode.CANCEL, PreemptMode.REQUEUE})
 """Modes that free the nodes: a check has all memory of its nodes, and a job that is suspended keeps its memory."""
 _DEFAULT_TIER = 1
 
@@ -46,8 +46,8 @@ def _sentences(config: Config) -> Iterator[str]:
         own = partitions[check.partition]
         sharing = [other for other in partitions.values() if not {*other.node_sets}.isdisjoint(own.node_sets)]
         others = [other for other in sharing if other is not own]
-        modes = {own.preempt_mode} if own.preempt_mode else {*options.get("PreemptMode", "").upper().split(",")}
-        if others and by == _BY_TIER and not modes.isdisjoint(_ENDS):
+        modes = (own.preempt_mode or options.get("PreemptMode", "")).upper().split(",")
+        if others and by == _BY_TIER and not _ENDS.isdisjoint(modes):
             waiting = [other for other in others if _tier(other) <= _tier(own)]
         else:
             waiting = sharing
