@@ -9,7 +9,14 @@ from components import config as configuration
 from components import release
 from components.control import ownership
 from components.kubernetes.provider import kubernetes_provider
-from components.preflight import account_checks, cluster_checks, job_checks, topology_tree, update_windows
+from components.preflight import (
+    account_checks,
+    cluster_checks,
+    job_checks,
+    preemptible_checks,
+    topology_tree,
+    update_windows,
+)
 from components.slurm_cluster import SlurmCluster
 
 
@@ -18,6 +25,7 @@ def main() -> None:
     config = configuration.from_pulumi()
     cluster_checks.run(config)
     update_windows.run(config)
+    preemptible_checks.run(config)
     job_checks.run(config)
     account_checks.run(config)
     topology_tree.run(config)

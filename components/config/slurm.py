@@ -24,6 +24,9 @@ from contract.site_scripts import Kind
 _PYXIS, _PYXIS_EPILOG = "spank_pyxis.so", "container_scope=job"
 """Its epilog fails outside of the jail, and Slurm drains the node for that (Pyxis 0.24, pyxis_slurmd.c)."""
 
+_NO_PREEMPTION = "preempt/none"
+_PREEMPTING = {"CANCEL", "REQUEUE", "SUSPEND"}
+"""Words of PreemptMode without one of which Slurm preempts nothing, and refuses a PreemptType."""
 _TASK_SCRIPTS = {"taskprolog": Kind.TASK_PROLOG, "taskepilog": Kind.TASK_EPILOG}
 """Key of slurm.conf in lower case → the scripts for which this program sets it."""
 _TIMED_SCRIPTS = {
@@ -160,6 +163,20 @@ class Slurm(Model):
                 yield Violation("options", name, want=f"slurm.files with {missing} too, which {value} runs")
             elif words and (want := defaults.removal_refusal(name, value) or refusal(name, ",".join(words))):
                 yield Violation("options", name, want=want)
+
+    @rule
+    def _preemption(self) -> Iterator[Violation]:
+        by, mode = (self.slurm_conf_options.get(key, "") for key in ("PreemptType", "PreemptMode"))
+        words, preempts = {*mode.upper().split(",")}, by.lower() not in ("", _NO_PREEMPTION)
+        if preempts and words.isdisjoint(_PREEMPTING):
+            want = f"CANCEL, REQUEUE or SUSPEND,GANG beside PreemptType: {by}: slurmctld would not start"
+            yield Violation("options", "PreemptMode", want=want)
+        elif not preempts and not words.isdisjoint(_PREEMPTING):
+            want = "nothing, or PreemptType: preempt/partition_prio or preempt/qos: slurmctld would not start"
+            yield Violation("options", "PreemptMode", want=want)
+        elif "SUSPEND" in words and "GANG" not in words:
+            want = "SUSPEND,GANG: slurmctld would not start without GANG"
+            yield Violation("options", "PreemptMode", want=want)
 
     @rule
     def _files(self) -> Iterator[Violation]:

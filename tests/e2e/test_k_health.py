@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import shlex
 from collections.abc import Iterator
+from typing import Any
+
+import pytest
 
 FILL = "dd if=/dev/zero of=/run/jail/tmp/fill bs=1M 2>/dev/null; true"
 EMPTY = "rm -f /run/jail/tmp/fill"
@@ -21,6 +25,22 @@ SWITCH_OFF = (
 )
 """Root in a job replaces each program, the libraries that every program loads, and the verdict."""
 SWITCH_ON = "rm -f /usr/sbin/node-health /usr/sbin/node-health-program /usr/local/sbin/python3 /etc/ld.so.preload"
+FOUL_PLAY = (
+    "scontrol update nodename=cpu-1 state=fail reason=mine",
+    "scontrol update nodename=cpu-1 extra='pulumi-slurm:failed mine, found at 2026-01-01T00:00:00Z'",
+    "scontrol update nodename=cpu-1 comment='pulumi-slurm:node mine is not ready'",
+    "scontrol reboot asap cpu-1",
+    "scontrol create reservation nodes=cpu-1 starttime=now duration=60 users=dev flags=maint",
+)
+"""A user tries to have another's node drained, noted as unfit, restarted or reserved."""
+GATE = "$HOME/gate-of-the-full-job"
+FILL_ITS_OWN = (
+    "for folder in /tmp /dev/shm; do dd if=/dev/zero of=$folder/fill bs=1M 2>/dev/null;"
+    " df --output=pcent $folder | tail -n 1; done;"
+    f" touch {GATE}.full; while [ ! -e {GATE} ]; do sleep 0.2; done"
+)
+INTERVAL_SECONDS = 15
+"""`health.interval` of the dev stack."""
 
 
 def reason(slurm, node: str) -> str:
@@ -55,6 +75,35 @@ def test_a_node_that_fails_a_check_is_drained_by_slurms_own_rounds_and_users_can
     assert slurm.sh("srun -n1 -w cpu-0 hostname").ok() == "cpu-0"
 
 
+@pytest.mark.parametrize("where", ["{}", "srun -n1 -w cpu-0 {}"], ids=["login", "job"])
+def test_a_user_says_nothing_about_a_node(slurm, where):
+    for line in FOUL_PLAY:
+        refused = slurm.sh(where.format(line))
+        assert refused.status != 0, line
+        assert "Invalid user id" in refused.stderr or "ermission denied" in refused.stderr, refused
+    assert "mine" not in slurm.sh("scontrol -o show node cpu-1").ok()
+    assert slurm.all_idle(), slurm.nodes()
+
+
+def test_a_job_that_fills_its_own_tmp_and_shared_memory_drains_nothing(slurm):
+    """A job fills its own folders, and checks look at the node's."""
+    clean = f"rm -f {GATE} {GATE}.full {GATE}.out"
+    job = slurm.sh(f"{clean}; sbatch --parsable -w cpu-1 -o {GATE}.out --wrap '{FILL_ITS_OWN}'").ok()
+    try:
+        slurm.wait("both are full", lambda: slurm.sh(f"test -e {GATE}.full").status == 0, 120)
+        said = json.loads(slurm.on_pod("cpu-1", "node-health --json").stdout)["checks"]
+        slurm.on_pod("cpu-1", CHECK).ok()
+        assert slurm.sh(f"cat {GATE}.out").ok().split() == ["100%", "100%"]
+    finally:
+        slurm.sh(f"touch {GATE}").ok()
+        slurm.wait("it ends", lambda: not slurm.sh(f"squeue -h -j {job}").stdout.strip(), 120)
+        slurm.sh(clean)
+    by_verdict = {row["check"]: row["verdict"] for row in said}
+    assert by_verdict["space"] == "PASS"
+    assert "FAIL" not in by_verdict.values(), by_verdict
+    slurm.wait("the node is as before", slurm.all_idle)
+
+
 def test_a_drain_of_an_administrator_outlives_a_failed_check_and_its_end(slurm):
     by_administrator(slurm, "nodename=cpu-1", "state=drain", "reason=a fan is broken")
     try:
@@ -81,13 +130,17 @@ def test_a_warning_is_noted_on_the_slurm_node_and_drains_nothing(slurm):
     slurm.wait("no note", lambda: "pulumi-slurm:warning" not in slurm.sh("scontrol -o show node cpu-1").ok(), 120)
 
 
-def test_an_unfit_node_that_a_new_pod_mends_is_started_anew_and_takes_jobs_again(slurm):
+def test_an_unfit_node_that_a_new_pod_mends_is_started_anew_and_takes_jobs_again(slurm, record_property):
     """/tmp of the node is made with the pod; nobody empties it here."""
 
     def uid() -> str:
         return slurm.kubectl("get", "pod", "cpu-1", "-o", "jsonpath={.metadata.uid}", "--ignore-not-found").ok()
 
+    def moment(row: dict[str, str], key: str) -> datetime.datetime:
+        return datetime.datetime.fromisoformat(row[key])
+
     before, declared = uid(), slurm.get("nodeset", "cpu")["spec"]["reactions"]
+    began = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
     patience = {"spec": {"reactions": {"restart": True, "afterSeconds": 0}}}
     slurm.kubectl("patch", "nodeset", "cpu", "--type=merge", "-p", json.dumps(patience)).ok()
     try:
@@ -103,3 +156,20 @@ def test_an_unfit_node_that_a_new_pod_mends_is_started_anew_and_takes_jobs_again
     assert slurm.sh("srun -n1 -w cpu-1 hostname").ok() == "cpu-1"
     told = [each["note"] for each in slurm.get("events.events.k8s.io")["items"] if each["reason"] == "RestartUnfit"]
     assert any("cpu-1" in note and OURS in note for note in told), told
+
+    # The status tells the outage with its times, so that they are a number.
+    def over() -> list[dict[str, Any]]:
+        rows = slurm.get("slurmcluster", "dev")["status"]["outages"]
+        return [row for row in rows if row["node"] == "cpu-1" and moment(row, "since") >= began and "until" in row]
+
+    (outage,) = slurm.wait("the outage is over", over)
+    assert (outage["check"], outage["reason"]) == ("space", OURS.removeprefix("pulumi-slurm:"))
+    repair = (moment(outage, "until") - moment(outage, "since")).total_seconds()
+    # The fault was there from `began` on, or some moments later; the last run before it was an interval ago at most.
+    assert 0 <= outage["detectSeconds"] <= 2 * INTERVAL_SECONDS
+    assert 0 <= outage["drainSeconds"] <= INTERVAL_SECONDS
+    assert 0 < repair < 180
+    measured = {"detect": outage["detectSeconds"], "drain": outage["drainSeconds"], "repair": int(repair)}
+    for span, seconds in measured.items():
+        record_property(f"seconds to {span}", seconds)
+    print(measured)

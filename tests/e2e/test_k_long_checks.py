@@ -9,6 +9,7 @@ import pytest
 
 from components.config.nodes.long_checks import LongCheck
 from components.control.long_checks import script
+from contract import names
 
 BAD = "/scratch/bad"
 """A file of one node alone makes the check fail there."""
@@ -29,6 +30,14 @@ REQUEST = "check.pulumi-slurm.dev/site"
 def declare(slurm, checks: list[dict[str, object]] | None) -> None:
     patch = json.dumps({"spec": {"longChecks": checks}})
     slurm.kubectl("patch", "slurmcluster", "dev", "--type=merge", "-p", patch).ok()
+
+
+def ask(slurm, text: str) -> None:
+    slurm.kubectl("annotate", "--overwrite", "slurmcluster", "dev", f"{REQUEST}={text}").ok()
+
+
+def reason(slurm, node: str) -> str:
+    return slurm.sh(f"scontrol -o show node {node} | sed -n 's/.* Reason=//p'").ok().partition(" [")[0]
 
 
 def verdicts(slurm) -> dict[str, int]:
@@ -55,25 +64,37 @@ def check(slurm) -> Iterator[None]:
 
 
 def test_a_node_is_tested_on_request_drained_if_it_fails_and_returns_when_it_passes(slurm, check):
-    def ask(text: str) -> None:
-        slurm.kubectl("annotate", "--overwrite", "slurmcluster", "dev", f"{REQUEST}={text}").ok()
-
     def told(reason: str) -> list[str]:
         events = slurm.get("events.events.k8s.io")["items"]
         return [each["note"] for each in events if each["reason"] == reason]
 
     slurm.on_pod("cpu-1", f"touch /run/jail{BAD}").ok()
-    ask("cpu-1@1")
+    ask(slurm, "cpu-1@1")
     slurm.wait("a drain", lambda: slurm.nodes()["cpu-1"] == "drained", 120)
-    reason = slurm.sh("scontrol -o show node cpu-1 | sed -n 's/.* Reason=//p'").ok()
-    assert reason.startswith("pulumi-slurm:health long site: job ")
+    assert reason(slurm, "cpu-1").startswith("pulumi-slurm:health long site: job ")
     slurm.on_pod("cpu-1", f"rm /run/jail{BAD}").ok()
-    ask("cpu-1@2")
+    ask(slurm, "cpu-1@2")
     slurm.wait("it takes jobs again", slurm.all_idle, 120)
     answers = told("LongCheckAnswered")
     assert any(answer.startswith("long check site on request: cpu-1: FAIL (job ") for answer in answers), answers
     assert "long check site on request: cpu-1: PASS" in answers
     assert verdicts(slurm) == {"PASS": 3, "FAIL": 1}
+
+
+def test_jobs_that_look_like_a_checks_accuse_nobody(slurm, check):
+    """Those of a user, and those of root of the jail, who may become the checks' user: no id of theirs was noted."""
+    before = verdicts(slurm)
+    failing = f"sbatch --parsable -J {names.LONG_CHECK_PREFIX}site -w cpu-1 -o /dev/null --wrap 'exit 1'"
+    assert slurm.sh(failing.replace("sbatch", f"sbatch --uid={names.LONG_CHECK_USER_ID}")).status != 0
+    jobs = [slurm.sh(failing).ok(), slurm.sh(f"cd /; sudo -u nobody {failing}").ok()]
+
+    def failed(job: str) -> bool:
+        return "JobState=FAILED" in slurm.on_pod("slurm-controller-0", f"scontrol show job {job}").ok()
+
+    slurm.wait("both fail", lambda: all(map(failed, jobs)), 120)
+    ask(slurm, "cpu-1@3")
+    slurm.wait("the real one passed", lambda: verdicts(slurm) == {**before, "PASS": before["PASS"] + 1}, 120)
+    assert slurm.all_idle(), slurm.nodes()
 
 
 def test_nodes_that_come_back_are_tested_before_they_take_jobs(slurm, check):
@@ -98,7 +119,27 @@ def test_nodes_that_come_back_are_tested_before_they_take_jobs(slurm, check):
     slurm.wait("all take jobs", slurm.all_idle, 120)
 
 
-def test_mpi_ping_pong_measures_between_two_nodes_with_the_jails_own_mpi(slurm, check):
-    ping_pong = LongCheck(name="site", partition="main", builtin="mpi-ping-pong", nodes=2, least=1)
-    declare(slurm, [CHECK, {**CHECK, "name": "mpi", "nodes": 2, "script": script(ping_pong)}])
-    assert slurm.wait("its verdict", lambda: verdicts_of(slurm, "mpi"), 120) == {"PASS": 1}
+def test_measurements_between_and_on_real_nodes_pass_or_fail_by_their_least(slurm, check):
+    """With the jail's own MPI. A check that fails on all nodes accuses none of them."""
+
+    def built_in(name: str, builtin: str, nodes: int, least: int) -> dict[str, object]:
+        wanted = LongCheck(name=name, partition="main", builtin=builtin, nodes=nodes, least=least)
+        return {**CHECK, "name": name, "nodes": nodes, "timeLimitMinutes": 3, "script": script(wanted)}
+
+    mpi, never = built_in("mpi", "mpi-ping-pong", 2, 1), built_in("never", "mpi-ping-pong", 2, 1_000_000)
+    declare(slurm, [CHECK, mpi, never, built_in("memory", "memory-bandwidth", 1, 1)])
+
+    def said() -> dict[str, dict[str, int]]:
+        return {name: verdicts_of(slurm, name) for name in ("mpi", "never", "memory")}
+
+    expected = {"mpi": {"PASS": 1}, "never": {"FAIL": 1}, "memory": {"PASS": 2}}
+    slurm.wait("their verdicts", lambda: said() == expected, 300)
+    told = "long check never failed on some of: cpu-0, cpu-1; too few other nodes take jobs to find the bad one"
+
+    def degraded() -> str:
+        conditions = slurm.get("slurmcluster", "dev")["status"]["conditions"]
+        return next(each["message"] for each in conditions if each["type"] == "Degraded")
+
+    slurm.wait("the suspects are named", lambda: told in degraded())
+    assert slurm.all_idle(), slurm.nodes()
+    declare(slurm, [CHECK])

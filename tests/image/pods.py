@@ -24,6 +24,7 @@ from tests.image.networks import Networks
 REVISION = "r1"
 CONTROLLER, WORKER, LOGIN, DIRECTORY = "slurm-controller-0", "cpu-0", "slurm-login-0", "slurm-directory"
 SECOND, SECOND_ADDRESS = "cpu-1", "10.77.0.2"
+THIRD, THIRD_ADDRESS = "cpu-2", "10.77.0.3"
 ENTRY = "/usr/bin/tini -s -- /usr/bin/python3 -m slurm_node"
 KUBERNETES_CAPABILITIES = {
     role: "".join(f",+{name.lower()}" for name in capabilities)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 import time
-from typing import Any
+from collections.abc import Awaitable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
 
 import jwt
+from slurm_operator.clients.slurm import slurmrestd, slurmrestd_answers
 
 from contract import names
 from tests.image.small_cluster import SmallCluster
 
+T = TypeVar("T")
 REST = """
 SLURM_JWT=daemon SLURMRESTD_SECURITY=disable_unshare_files,disable_unshare_sysv \
     setpriv --reuid=64031 --regid=64031 --clear-groups /opt/slurm/sbin/slurmrestd -a rest_auth/jwt 127.0.0.1:6820 \
@@ -52,3 +57,33 @@ class Rest:
         assert answer.returncode == 0, answer.stderr
         found: dict[str, Any] = json.loads(answer.stdout)
         return found
+
+
+class Calls(slurmrestd.SlurmRest):
+    """The operator's calls, through the slurmrestd of a small cluster."""
+
+    def __init__(self, rest: Rest) -> None:
+        super().__init__("http://127.0.0.1:6820", Path("/none"))
+        self._rest = rest
+
+    async def _call(
+        self,
+        call: str,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        params: Mapping[str, str] | None = None,
+        seconds: float = 0,
+    ) -> bytearray | None:
+        assert not params, "these are not passed on"
+        answer = json.dumps(self._rest.call(method, path, body)).encode()
+        return slurmrestd_answers.checked(call, 200, bytearray(answer))
+
+
+def made(work: Awaitable[T]) -> T:
+    """Make a call of the operator's."""
+
+    async def run() -> T:
+        return await work
+
+    return asyncio.run(run())

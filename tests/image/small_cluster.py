@@ -21,7 +21,19 @@ from components.slurm.node_set import node_variable
 from contract import names
 from contract.pod_variables import NodeKey
 from tests.image.networks import ADDRESS
-from tests.image.pods import CONTROLLER, DIRECTORY, LOGIN, REVISION, SECOND, SECOND_ADDRESS, WORKER, Pods, run
+from tests.image.pods import (
+    CONTROLLER,
+    DIRECTORY,
+    LOGIN,
+    REVISION,
+    SECOND,
+    SECOND_ADDRESS,
+    THIRD,
+    THIRD_ADDRESS,
+    WORKER,
+    Pods,
+    run,
+)
 from tests.unit.samples import SMALL, changed
 
 ALICE = 1000
@@ -116,7 +128,7 @@ class SmallCluster(Pods):
                 (folder / name).chmod(0o555)
         (self._folder / "hosts").write_text(
             f"127.0.0.1 localhost\n{ADDRESS} slurm-controller {CONTROLLER} {WORKER} {LOGIN} {names.ACCOUNTING}\n"
-            f"{SECOND_ADDRESS} {SECOND}\n"
+            f"{SECOND_ADDRESS} {SECOND}\n{THIRD_ADDRESS} {THIRD}\n"
         )
         (self._folder / "keys").mkdir()
         for name in ("slurm.key", "jwt.key"):
@@ -177,9 +189,16 @@ class SmallCluster(Pods):
 
     def start_second_worker(self, first: str = "") -> None:
         """Starts another worker, with an address of its own, and waits until it takes jobs."""
-        self._networks.add(SECOND, SECOND_ADDRESS)
-        self.start_worker(SECOND, REVISION, first)
-        self._take_into_service(SECOND)
+        self._start_another(SECOND, SECOND_ADDRESS, first)
+
+    def start_third_worker(self) -> None:
+        """Starts one more, in the same way."""
+        self._start_another(THIRD, THIRD_ADDRESS)
+
+    def _start_another(self, name: str, address: str, first: str = "") -> None:
+        self._networks.add(name, address)
+        self.start_worker(name, REVISION, first)
+        self._take_into_service(name)
 
     def _take_into_service(self, name: str) -> None:
         self.wait("the worker is ready", lambda: self.state(name) == "ready", 90)

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-from collections.abc import Awaitable, Mapping
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
-from slurm_operator.clients.slurm import slurmrestd_answers
 from slurm_operator.clients.slurm.slurm_error import SlurmError
-from slurm_operator.clients.slurm.slurmrestd_jobs import HangingJobs
 from slurm_operator.decide.nodes import hanging_jobs
 from slurm_operator.decide.nodes.hanging_jobs import Hang
 from slurm_operator.state.slurm import SeenQuietJob, SlurmNode
 
-from tests.image.pods import WORKER
-from tests.image.slurmrestd import Rest
+from tests.image.pods import SECOND, WORKER
+from tests.image.slurmrestd import Calls, Rest, made
 from tests.image.small_cluster import SmallCluster
 
-T = TypeVar("T")
 DECLARE = """
 import json
 from pathlib import Path
@@ -30,40 +24,13 @@ file.write_text(json.dumps({**json.loads(file.read_text()), "hangs_after": 5}))
 """
 
 
-class Calls(HangingJobs):
-    """The operator's calls, through the real slurmrestd in the pod."""
-
-    def __init__(self, rest: Rest) -> None:
-        super().__init__("http://127.0.0.1:6820", Path("/none"))
-        self._rest = rest
-
-    async def _call(
-        self,
-        call: str,
-        method: str,
-        path: str,
-        body: dict[str, Any] | None = None,
-        params: Mapping[str, str] | None = None,
-        seconds: float = 0,
-    ) -> bytearray | None:
-        answer = json.dumps(self._rest.call(method, path, body)).encode()
-        return slurmrestd_answers.checked(call, 200, bytearray(answer))
-
-
 @pytest.fixture(scope="module")
 def calls(cluster: SmallCluster) -> Calls:
     return Calls(Rest(cluster))
 
 
-def made(work: Awaitable[T]) -> T:
-    async def run() -> T:
-        return await work
-
-    return asyncio.run(run())
-
-
-def submitted(cluster: SmallCluster, script: str) -> int:
-    wanted = f"sbatch --parsable --requeue --mem=100 -o /home/alice/said --wrap '{script}'"
+def submitted(cluster: SmallCluster, script: str, options: str = "") -> int:
+    wanted = f"sbatch --parsable --requeue --mem=100 -o /home/alice/said {options} --wrap '{script}'"
     answer = cluster.jail(wanted, user=1000)
     assert answer.returncode == 0, answer.stderr
     return int(answer.stdout)
@@ -79,7 +46,8 @@ def test_a_job_that_hangs_is_noted_told_and_queued_again_without_its_node(cluste
 
     cluster.wait("the job runs", lambda: seen().states == {"RUNNING"}, 60)
     running = seen()
-    assert (running.nodes, running.partition, running.requeues, running.held) == ({WORKER}, "main", True, False)
+    assert running.nodes == {WORKER}
+    assert (running.partition, running.requeues, running.held) == ("main", True, False)
     assert running.resumed
     with pytest.raises(SlurmError, match="pending"):
         made(calls.exclude_nodes(job_id, [WORKER]))
@@ -107,11 +75,17 @@ def test_a_job_that_hangs_is_noted_told_and_queued_again_without_its_node(cluste
     assert seen().held
     record = cluster.pod(f"/opt/slurm/bin/scontrol -o show job {job_id}").stdout
     assert f"ExcNodeList={WORKER}" in record
+
+    cluster.start_second_worker()
+    made(calls.release(job_id))
+    # Slurm itself lets a requeued job wait for two minutes.
+    cluster.wait("it runs elsewhere", lambda: seen().nodes == {SECOND} and seen().states == {"RUNNING"}, 60)
     cluster.jail(f"scancel {job_id}", user=1000)
 
 
 def test_cpu_time_counts_and_a_heartbeat_in_place_of_it(cluster: SmallCluster) -> None:
-    works, sleeps = submitted(cluster, "while :; do :; done"), submitted(cluster, "sleep 1000")
+    here = f"-w {WORKER}"
+    works, sleeps = submitted(cluster, "while :; do :; done", here), submitted(cluster, "sleep 1000", here)
     assert cluster.pod(f"python3 -c '{DECLARE.replace('5}', '12}')}'").returncode == 0
 
     def evidence() -> str:

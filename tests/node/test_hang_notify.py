@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from slurm_node.conditions.hang_notify import LOOK_SECONDS, HangNotifier, noted
+from slurm_operator.reconcile.health.hanging_jobs import EVERY_SECONDS
 
 WORDS = "no CPU time used, or an old heartbeat, since 2026-11-26T12:00:00Z on cpu-0, cpu-1"
 RECORD = "JobId=812 JobState=RUNNING Comment=mine AdminComment=pulumi-slurm:hangs {}, told by {} WorkDir=/home/alice\n"
@@ -53,6 +54,18 @@ def test_a_job_is_told_once_for_each_note_and_seldom_looked_at() -> None:
     notifier.tick(1100.0, set())
     notifier.tick(1200.0, {812})
     assert len(slurmctld.told) == 3
+
+
+def test_a_job_is_told_before_the_operator_queues_it_again() -> None:
+    slurmctld = Slurmctld()
+    slurmctld.record = "JobId=812 JobState=RUNNING WorkDir=/home/alice\n"
+    notifier = HangNotifier("cpu-0", slurmctld)
+    notifier.tick(0.0, {812})
+    slurmctld.record = RECORD.format(WORDS, "cpu-0")
+    # The operator tells it in one look, notes its plan in the next, and queues it again in the third.
+    for half in range(1, int(2 * EVERY_SECONDS) * 2):
+        notifier.tick(half / 2, {812})
+    assert len(slurmctld.told) == 1
 
 
 def test_a_tick_looks_at_one_job_and_none_is_forgotten() -> None:

@@ -76,7 +76,7 @@ def test_since_when_a_check_fails_is_noted_before_what_warns(slurmctld: Slurmctl
     note = NodeExtra("n", slurmctld)
     note.tick(20.0, {}, failed)
     assert slurmctld.extra == failed
-    note.tick(40.0, {"clock": "late"}, failed)
+    note.tick(21.0, {"clock": "late"}, failed)
     assert slurmctld.extra == f"{failed}; pulumi-slurm:warning clock: late"
     assert read(slurmctld.extra) == Note("gpus", "2026-11-26T12:00:00Z", "2026-11-26T12:00:30Z", warned="clock: late")
     note.tick(60.0, {})

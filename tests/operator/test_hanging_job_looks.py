@@ -58,10 +58,14 @@ class Slurm:
 
 
 class Attempts:
-    """Makes each change at once."""
+    """Makes each change at once, and notes the name of its Event."""
+
+    def __init__(self, events: list[str]) -> None:
+        self._events = events
 
     async def attempt(self, body: dict[str, Any], kind: str, work: Awaitable[str | None]) -> list[Finding]:
         await work
+        self._events.append(kind)
         return []
 
 
@@ -71,6 +75,7 @@ class World:
     def __init__(self, *policies: HangPolicy) -> None:
         self.slurm, self.now, self.policies = Slurm(), 0.0, policies
         self.status: dict[str, Any] = {}
+        self.events = list[str]()
         since = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=2)
         note = notes.quiet({812: f"{since:%Y-%m-%dT%H:%M:%SZ}"})
         self.nodes = {
@@ -80,7 +85,7 @@ class World:
         self.operator = self.another()
 
     def another(self) -> HangingJobs:
-        return HangingJobs(cast(Executor, Attempts()), LeaseFor(10**9), lambda: self.now)
+        return HangingJobs(cast(Executor, Attempts(self.events)), LeaseFor(10**9), lambda: self.now)
 
     def look(self, *, writes: bool = True) -> None:
         body = {"metadata": {"uid": "u"}, "status": self.status}
@@ -101,6 +106,7 @@ def test_a_job_is_told_then_queued_again_then_released_elsewhere_by_operators_th
         world.operator = world.another()
     assert [call[0] for call in world.slurm.calls] == ["comment", "comment", "requeue", "exclude", "release"]
     assert ("exclude", "cpu-0") in world.slurm.calls
+    assert world.events == ["JobHangs", "JobHangs", "RequeueHanging", "ReleaseHanging"]
     assert not world.slurm.job.held
     assert [(row["node"], row["jobs"]) for row in world.status["hangs"]["suspects"]] == [("cpu-0", 1)]
     assert "jobs" not in world.status["hangs"]

@@ -71,7 +71,7 @@ EFFECTS: Final[list[Effect]] = [
     ("partitions.0.defMemPerNode", "1Gi", partition("DefMemPerCPU=768"), False),
 ]
 
-_BY_TIER: Final = ("slurm.options", {"PreemptType": "preempt/partition_prio"})
+_BY_TIER: Final = ("slurm.options", {"PreemptType": "preempt/partition_prio", "PreemptMode": "CANCEL"})
 _QOS: Final = ("accounting.qos", [{"name": "short"}, {"name": "long"}])
 _GPUS: Final = ("nodeSets.0.gpus", {"type": "h100", "perNode": 2})
 BESIDES: Final[dict[str, tuple[str, Any]]] = {

@@ -371,6 +371,22 @@ BAD: list[tuple[str, Any, str]] = [
         {"TaskPluginParam": "SlurmdSpecOverride"},
         "want TaskPluginParam without slurmdspecoverride: slurmd",
     ),
+    (
+        "slurm.options",
+        {"PreemptType": "preempt/partition_prio"},
+        "PreemptMode: got nothing; want CANCEL, REQUEUE or SUSPEND,GANG beside PreemptType: preempt/partition_prio",
+    ),
+    ("slurm.options", {"PreemptType": "preempt/qos", "PreemptMode": "GANG"}, "want CANCEL, REQUEUE or SUSPEND,GANG"),
+    (
+        "slurm.options",
+        {"PreemptMode": "requeue"},
+        "want nothing, or PreemptType: preempt/partition_prio or preempt/qos",
+    ),
+    (
+        "slurm.options",
+        {"PreemptType": "preempt/partition_prio", "PreemptMode": "SUSPEND"},
+        "want SUSPEND,GANG: slurmctld would not start without GANG",
+    ),
     ("slurm.options", {"PrologFlags": "X11"}, "want PrologFlags without x11: slurmstepd would run the users' xauth"),
     ("slurm.options", {"PrologFlags": "Alloc,RunInJob"}, "want PrologFlags without runinjob"),
     ("slurm.options", {"SlurmctldParameters": "allow_user_triggers"}, "slurmctld would run users' programs"),

@@ -52,7 +52,7 @@ def test_contradictions_of_a_partition_are_told_at_once() -> None:
 
 def test_suspended_jobs_go_on_only_with_gang() -> None:
     raw = changed("partitions", [{**MAIN, "preemptMode": "SUSPEND"}])
-    by_tier = {"PreemptType": "preempt/partition_prio"}
+    by_tier = {"PreemptType": "preempt/partition_prio", "PreemptMode": "CANCEL"}
     assert problems(changed("slurm.options", by_tier, raw)) == ["pulumi-slurm:partitions[0].preemptMode: got 'SUSPEND'"]
     parse(changed("slurm.options", {**by_tier, "PreemptMode": "SUSPEND,GANG"}, raw))
 

@@ -8,6 +8,8 @@ from slurm_node.conditions.drains import plain, run_scontrol
 
 LOOK_SECONDS = 60.0
 """Time between two looks at the same job."""
+SOON_SECONDS = 20.0
+"""The same until the operator has noted the job: it queues a job again half a minute later, and the job ends here."""
 
 
 class HangNotifier:
@@ -36,8 +38,9 @@ class HangNotifier:
         job = min(quiet, key=lambda job: (self._next.get(job, 0.0), job), default=None)
         if job is None or now < self._next.get(job, 0.0):
             return
-        self._next[job] = now + LOOK_SECONDS
-        note = noted(self._scontrol("-o", "show", "job", str(job)) or "", self._node_name)
+        record = self._scontrol("-o", "show", "job", str(job)) or ""
+        self._next[job] = now + (LOOK_SECONDS if node_notes.HANGS in record else SOON_SECONDS)
+        note = noted(record, self._node_name)
         # It counts as told even if that fails: a job whose srun is gone can't be told.
         if note and self._told.get(job) != note:
             self._told[job] = note

@@ -39,9 +39,10 @@ class NodeExtra:
         """
         if warnings is None or now < self._next or (facts, frozenset(warnings)) == self._told:
             return
-        self._next = now + RETRY_SECONDS
         if self._write(warnings, facts):
             self._told = (facts, frozenset(warnings))
+        else:
+            self._next = now + RETRY_SECONDS
 
     def _write(self, warnings: Mapping[str, str], facts: str) -> bool:
         """Writes the note, unless somebody else's is there; False when slurmctld did not answer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TypeVar
 from urllib.parse import quote
@@ -37,8 +38,13 @@ class HangingJobs(Connection):
         await self._call("requeue_held", "POST", "/jobs/requeue", wanted)
 
     async def exclude_nodes(self, job_id: int, nodes: Sequence[str]) -> None:
-        """Have a waiting job run on none of these nodes."""
-        await self._call("exclude_nodes", "POST", f"/job/{job_id}", {"excluded_nodes": [*nodes]})
+        """Have a waiting job run on none of these nodes, and at once: without its wait after a requeue.
+
+        That wait (requeue_delay, two minutes) is for credentials of its earlier run, which these nodes still know.
+        """
+        now = {"set": True, "infinite": False, "number": int(time.time())}
+        wanted = {"excluded_nodes": [*nodes], "begin_time": now}
+        await self._call("exclude_nodes", "POST", f"/job/{job_id}", wanted)
 
     async def _about_job(self, kind: type[_A], number: str) -> _A | None:
         """Read what slurmctld says of a job; None if it has forgotten it."""

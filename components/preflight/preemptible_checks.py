@@ -1,0 +1,68 @@
+"""A warning of long checks that no user's job can preempt: one that needs their nodes waits for the check's time limit.
+
+It is no error. A small cluster may have one partition for all, and its checks may take a minute.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import pulumi
+
+from components.config import Config
+from components.config.nodes.long_checks import LongCheck
+from components.config.partitions import Partition, PreemptMode
+
+_BY_TIER = "preempt/partition_prio"
+_BY_QOS = "preempt/qos"
+_ENDS = frozenset[str]({PreemptMode.CANCEL, PreemptMode.REQUEUE})
+"""Modes that free the nodes: a check has all memory of its nodes, and a job that is suspended keeps its memory."""
+_DEFAULT_TIER = 1
+
+
+def lasting(config: Config) -> list[str]:
+    """Return a sentence for each check whose jobs some job can't preempt, with its path.
+
+    With preemption by QOS nobody knows here: the QOS of the checks' user stands in slurmdbd.
+    """
+    return list(_sentences(config))
+
+
+def run(config: Config) -> None:
+    """Warn of checks that make jobs wait.
+
+    Args:
+        config: The configuration: `health.longChecks`, `partitions` and `slurm.options`.
+    """
+    for sentence in lasting(config):
+        pulumi.log.warn(sentence)
+
+
+def _sentences(config: Config) -> Iterator[str]:
+    options = config.slurm.slurm_conf_options
+    by = options.get("PreemptType", "").lower()
+    if by == _BY_QOS:
+        return
+    partitions = {partition.name: partition for partition in config.effective_partitions}
+    for index, check in enumerate(config.health.long_checks):
+        own = partitions[check.partition]
+        sharing = [other for other in partitions.values() if not {*other.node_sets}.isdisjoint(own.node_sets)]
+        others = [other for other in sharing if other is not own]
+        modes = (own.preempt_mode or options.get("PreemptMode", "")).upper().split(",")
+        if others and by == _BY_TIER and not _ENDS.isdisjoint(modes):
+            waiting = [other for other in others if _tier(other) <= _tier(own)]
+        else:
+            waiting = sharing
+        if waiting:
+            yield _told(index, check, waiting)
+
+
+def _tier(partition: Partition) -> int:
+    return _DEFAULT_TIER if partition.priority_tier is None else partition.priority_tier
+
+
+def _told(index: int, check: LongCheck, waiting: Iterable[Partition]) -> str:
+    names = ", ".join(partition.name for partition in waiting)
+    return (
+        f"health.longChecks[{index}].partition: jobs of {names} wait up to {check.time_limit} for a job of "
+        f"{check.name}: give the checks a partition of their own with preemptMode: CANCEL and a priorityTier below "
+        f"theirs, and set slurm.options to PreemptType: {_BY_TIER} and PreemptMode: CANCEL"
+    )
