@@ -10,7 +10,6 @@ import base64
 import gzip
 import json
 import re
-import subprocess
 import tempfile
 import time
 import types
@@ -50,7 +49,7 @@ def measure(_: None) -> list[Measurement]:
                 slurm.slurm.drain(f"cpu-{turn}", "bad-fan", "alice")
                 server.put(names.SLURM_CLUSTERS, {"metadata": {"name": "test", "annotations": {"turn": str(turn)}}})
                 _wait(port, 1)
-            resident, most = _memory(process)
+            resident, most = _memory(process.pid)
         server.shutdown()
     bound, unit = BOUNDS["memory"]
     return [Measurement(f"operator, {MOST} nodes of real size: memory", most, bound, unit, {"now": resident})]
@@ -65,9 +64,9 @@ def _kubeconfig(server: PlayedApiServer, folder: Path) -> Path:
     return file
 
 
-def _memory(process: subprocess.Popen[bytes]) -> tuple[float, float]:
+def _memory(pid: int | None) -> tuple[float, float]:
     """Present and largest resident memory, in MiB."""
-    text = Path(f"/proc/{process.pid}/status").read_text()
+    text = Path(f"/proc/{pid}/status").read_text()
     now, most = (int(re.findall(rf"{key}:\s+(\d+)", text)[0]) / 1024 for key in ("VmRSS", "VmHWM"))
     return now, most
 
