@@ -50,7 +50,7 @@ OPERATOR = Phase(
     is_patient=True,
 )  # fmt: skip
 """It mostly waits: for pulumi's start, for readiness, for deadlines."""
-IMAGE = Phase("image", 10, ("tests/image",), 3, True, retries=1)
+IMAGE = Phase("image", 10, ("tests/image",), 4, True, retries=1)
 """It computes an eighth of its time, for one worker."""
 WITH_CLUSTERS = (IMAGE, E2E)
 """A lane whose phases run in sequence. Two clusters start when the first phase is over."""

@@ -77,7 +77,12 @@ class Use:
 
 
 def seconds(shown: str) -> float:
-    """Return a time as sstat(1) shows it, such as 00:01:07 or 01:07.000, in seconds."""
+    """Return a time as sstat(1) shows it, such as 00:01:07 or 01:07.000, in seconds.
+
+    Before the first sample it shows -1 as a number without a sign: millions of days.
+    """
+    if "-" in shown:
+        return 0.0
     return reduce(lambda before, part: before * 60 + float(part), shown.split(":"), 0.0)
 
 
