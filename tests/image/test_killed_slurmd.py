@@ -83,7 +83,7 @@ def await_end(cluster: SmallCluster, job: str) -> None:
 def await_idle_node(cluster: SmallCluster) -> None:
     """Waits for what Slurm needs to free a node; a drain would last."""
     look = f"sinfo -h -n {WORKER} -o '%T %E'"
-    cluster.wait("the node is free", lambda: cluster.jail(look).stdout == "idle none\n", 10)
+    cluster.wait("the node is free", lambda: cluster.jail(look).stdout == "idle none\n", 30)
 
 
 def kill_slurmd(cluster: SmallCluster) -> None:
