@@ -223,8 +223,8 @@ class Walk:
 
     def alive(self) -> list[str]:
         """Processes of the walk that live on; those of a session on a login node may."""
-        logins = {node.pid for node in self.nodes() if node.is_login}
-        return [str(each) for each in self.leftovers.found(logins)]
+        processes, *_ = self.cluster.spaces(self.cluster.login)
+        return [str(each) for each in self.leftovers.found({processes})]
 
     def alive_after(self, seconds: float) -> list[str]:
         """Those that still live when jobs have had their time to end."""
