@@ -116,7 +116,7 @@ def _renew(kubectl: list[str], *nodes: str) -> None:
     while any(_uid(kubectl, node) in ("", before[node]) for node in nodes):
         if time.monotonic() > ends:
             raise RuntimeError(f"no new pods of {', '.join(nodes)} within 180 s")
-        time.sleep(1)
+        time.sleep(1)  # Before the measurement: two questions a second apart, for some seconds.
     for node in nodes:
         run([*kubectl, "wait", "--for=condition=Ready", f"pod/{node}", "--timeout=120s"], deadline_seconds=150)
 

@@ -52,7 +52,8 @@ judge $((cpus * times * buffer_mib * 1048576 / 100000 / (ended - began)))
 _DISK: Final = """
 # The 48th field of fio's terse output is the bandwidth of writes, in KiB/s. Where no file can be made, nothing was
 # measured: UNKNOWN. fio writes to a file without a name: whatever ends this job, nothing of it stays on the disk. The
-# file has its size before, since fio unlinks a shorter one to make it longer.
+# file has its size before, since fio unlinks a shorter one to make it longer. DIRECTORY is the administrator's, and
+# others may write there: mktemp takes a name that nobody knows, and never a file that is there.
 need fio
 file=$(mktemp DIRECTORY/check.XXXXXX) || exit 3
 exec 9<>"$file"

@@ -114,5 +114,5 @@ def test_a_group_that_was_refused_a_device_opens_all_others(tmp_path: Path, kind
             group.deny(refused)
             assert group.opened(devices) == [other]
     except (device_groups.Unavailable, PermissionError) as error:
-        pytest.skip(str(error))
+        pytest.skip(str(error))  # No such hierarchy here, or no right to make device files.
     assert refused.open("rb").read(1) == b"\0", "who is in no such group opens it"

@@ -61,7 +61,7 @@ def record() -> Path:
     """The folder for what the driver answers, as data for other tests."""
     folder = os.environ.get("PULUMI_SLURM_GPU_RECORD")
     if not folder:
-        pytest.skip("nobody asked for it: --record DIR")
+        pytest.skip("nobody asked for it: --record DIR")  # It writes test data, which only a person keeps.
     return Path(folder)
 
 

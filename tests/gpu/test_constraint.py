@@ -21,7 +21,7 @@ def group(device_files: list[Path], nvidia_smi: Path, request: pytest.FixtureReq
         with device_groups.make(request.param) as made:
             yield made
     except device_groups.Unavailable as error:
-        pytest.skip(str(error))
+        pytest.skip(str(error))  # A machine has one version of cgroups, and `make test-gpu` prints what it skipped.
 
 
 def listed(group: Group, nvidia_smi: Path) -> set[str]:
@@ -38,7 +38,7 @@ def test_a_group_that_was_refused_a_gpus_file_has_all_gpus_but_that_one(
     try:
         group.deny(refused)
     except device_groups.Unavailable as error:
-        pytest.skip(str(error))
+        pytest.skip(str(error))  # A container may make groups, and no rule for devices.
     assert group.opened(device_files) == others
     left = listed(group, nvidia_smi)
     assert left < every
