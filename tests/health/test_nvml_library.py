@@ -87,3 +87,11 @@ def test_without_a_scenario_it_has_the_containers_gpus_and_all_are_well(
     pynvml.nvmlInit()
     assert pynvml.nvmlDeviceGetCount() == len([*Path("/dev").glob("fakegpu*")])
     nvml.file.unlink()
+
+
+def test_tests_run_the_binding_that_the_image_has() -> None:
+    pinned = [
+        re.findall(r"^nvidia-ml-py==(\S+)", (FAKE.parents[2] / file).read_text(), re.MULTILINE)
+        for file in ("requirements.txt", "health/requirements.txt")
+    ]
+    assert pinned[0] == pinned[1] != []
