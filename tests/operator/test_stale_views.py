@@ -20,7 +20,7 @@ from contract import names
 from tests.operator import fake_slurmrestd
 from tests.operator.fake_workloads import FakeWorkloads
 from tests.operator.played_clients import LeaseFor
-from tests.operator.test_drift_rounds import CONFIG, HELD, POLICY, begin, finish
+from tests.operator.test_drift_rounds import CONFIG, HELD, POLICY, begin, finish, heals
 from tests.operator.world import KEY, Admin, World, until
 
 pytestmark = pytest.mark.apiserver
@@ -172,3 +172,23 @@ def test_a_refused_heal_is_told_and_tried_with_pauses_and_at_once_when_the_objec
         assert "ingress" not in world.get(*POLICY)["spec"]
 
     heal(world, story, RefusingApi)
+
+
+class Raced(KubernetesApi):
+    """A controller writes to each object between the two requests of its repair: the second one is refused once."""
+
+    async def merge(self, api: str, plural: str, name: str, change: Object) -> Object:
+        found = await super().merge(api, plural, name, change)
+        note = {"metadata": {"annotations": {"note": found["metadata"]["resourceVersion"]}}}
+        await super().merge(api, plural, name, note)
+        return found
+
+
+def test_who_edited_is_told_when_a_controller_writes_during_the_repair(world: World) -> None:
+    async def story(drift_reconciler: DriftReconciler) -> None:
+        world.patch("services", "slurm-login", {"spec": {"selector": {"b": "c"}}})
+        await rounds(drift_reconciler, lambda: any("spec.selector" in note for note in heals(world)))
+
+    heal(world, story, Raced)
+    (told,) = heals(world)
+    assert "spec.selector (by kubectl-edit)" in told

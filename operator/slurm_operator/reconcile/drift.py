@@ -73,6 +73,8 @@ class DriftReconciler:
         self._clean: dict[restore.Key, str] = {}
         self._restored: dict[restore.Key, collections.deque[datetime.datetime]] = {}
         self._failures: dict[restore.Key, rounds.Failure] = {}
+        self._edited: dict[restore.Key, restore.Object] = {}
+        """Objects as they were before their editor's fields were noted as Pulumi's, until they are restored."""
 
     async def close(self) -> None:
         """End the watches."""
@@ -132,6 +134,7 @@ class DriftReconciler:
     def _forget(self) -> None:
         self._clean.clear()
         self._failures.clear()
+        self._edited.clear()
 
     def _standing(self, cluster: Object, now: datetime.datetime) -> tuple[Condition, datetime.datetime]:
         conditions = cluster.get("status", {}).get("conditions", [])
@@ -207,7 +210,8 @@ class DriftReconciler:
             return f"deleted {declared['kind']} {name}, to make it anew: what was changed cannot be changed back"
         self._clean[_key(check)] = restore.fingerprint(after)
         self._informer.store(after)
-        return restore.describe(before, after)
+        edited = self._edited.pop(_key(check), before)  # An apply that failed has left an object without its editor.
+        return restore.describe(before and edited, after)
 
     async def _hand_over(self, declared: restore.Object, before: restore.Object) -> restore.Object:
         """Note what others added as Pulumi's, so that the apply removes it; returns the object as it is then."""
@@ -222,11 +226,13 @@ class DriftReconciler:
             return before
         self._lease.check()
         try:
-            return await self._api.merge(api, kinds, name, patch)
+            handed = await self._api.merge(api, kinds, name, patch)
         except KubernetesError as error:
             if error.status != httpx.codes.NOT_FOUND:
                 raise
             raise KubernetesError(httpx.codes.CONFLICT, str(error)) from error  # Deleted meanwhile.
+        self._edited.setdefault((declared["kind"], name), before)
+        return handed
 
     async def _replaceable(self, declared: restore.Object) -> bool:
         if declared["kind"] == "PersistentVolumeClaim":
