@@ -1,11 +1,11 @@
-"""slurmd is killed under a job: its further steps start, or it is queued again; the node takes the next job at once."""
+"""slurmd ends under a job: its further steps start, or it is queued again; the node takes the next job at once."""
 
 import re
 from collections.abc import Iterator
 
 import pytest
 
-from tests.image.pods import WORKER
+from tests.image.pods import CONTROLLER, WORKER
 from tests.image.small_cluster import ALICE, NewCluster, SmallCluster
 
 KILL = "kill -9 $(pidof slurmd)"
@@ -14,8 +14,8 @@ SCRIPT = "touch begun; until [ -e go-on ]; do sleep 0.2; done; srun -n1 echo a s
 
 @pytest.fixture(scope="module")
 def cluster(new_cluster: NewCluster) -> Iterator[SmallCluster]:
-    # So soon slurmctld misses a job that never began.
-    with new_cluster(slurm={"options": {"BatchStartTimeout": "1"}}) as started:
+    # So soon slurmctld misses a job that never began. A job may take longer to end than two messages.
+    with new_cluster(slurm={"options": {"BatchStartTimeout": "1", "MessageTimeout": "5", "KillWait": "13"}}) as started:
         yield started
 
 
@@ -65,6 +65,24 @@ def test_a_batch_job_whose_prolog_was_cut_short_is_queued_again_and_runs_it_anew
     assert cluster.jail("cat out", user=ALICE).stdout == "ran\n"
     assert cluster.pod("cat /run/slurm-node/began").stdout == "began\n" * 2
     await_idle_node(cluster)
+
+
+def test_a_reconfigure_waits_for_a_job_that_takes_long_to_end_and_the_node_works_on(cluster: SmallCluster) -> None:
+    """Such as one that saves its state after SIGTERM. Slurm's own timeout, two messages, would stop slurmd for good."""
+    script = "trap '' TERM; touch deaf; sleep 100"
+    job = cluster.jail(f'sbatch --parsable --wrap "{script}"', user=ALICE).stdout.strip()
+    cluster.wait("its script runs", lambda: cluster.jail("test -e deaf", user=ALICE).returncode == 0, 30)
+    starts = cluster.log(WORKER).count("slurmd version")
+    cluster.jail(f"scancel {job}", user=ALICE).check_returncode()
+    cluster.wait("it ends", lambda: state(cluster, job) == "COMPLETING", 30)
+    cluster.pod("/opt/slurm/bin/scontrol reconfigure", name=CONTROLLER).check_returncode()
+    cluster.wait("slurmd is told", lambda: "Triggering reconfigure" in cluster.log(WORKER), 30)
+
+    await_end(cluster, job)
+    cluster.wait("slurmd starts anew", lambda: cluster.log(WORKER).count("slurmd version") > starts, 30)
+    await_idle_node(cluster)
+    following = cluster.jail("timeout 10 srun -n1 echo at once", user=ALICE)
+    assert following.stdout == "at once\n", following
 
 
 def begins_now(cluster: SmallCluster, job: str) -> bool:

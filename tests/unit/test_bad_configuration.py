@@ -428,6 +428,11 @@ BAD: list[tuple[str, Any, str]] = [
     ("slurm.options", {"SlurmdParameters": "contain_spank"}, "want SlurmdParameters without contain_spank"),
     (
         "slurm.options",
+        {"SlurmdParameters": "config_overrides,Conmgr_Quiesce_Timeout=20"},
+        "want SlurmdParameters without conmgr_quiesce_timeout: a slurmd that takes a new configuration",
+    ),
+    (
+        "slurm.options",
         {"JobSubmitPlugins": "throttle,partition"},
         "want all_partitions or defaults or logging or pbs or",
     ),

@@ -52,6 +52,7 @@ def test_every_key_that_we_write_is_ours_or_may_be_set() -> None:
         "JobSubmitPlugins",
         "ResumeTimeout",
         "SlurmctldParameters",
+        "SlurmdParameters",
         "TaskPlugin",
         "AccountingStorageTRES",
         "PriorityType",

@@ -162,6 +162,7 @@ _NOT: Final = {
     },
     "SlurmdParameters": {
         "contain_spank": "the jail's SPANK plugin enters a job's namespaces itself",
+        "conmgr_quiesce_timeout": "a slurmd that takes a new configuration would end its service under jobs that end",
     },
 }
 NOT: Final = {key.lower(): words for key, words in _NOT.items()}
@@ -216,7 +217,8 @@ def refusal(name: str, value: str) -> str:
     key, words = name.lower(), value.lower().split(",")
     if key == "selecttypeparameters":
         return select_parameters.refusal(value)
-    reasons = [f"{name} without {word}: {reason}" for word, reason in NOT.get(key, {}).items() if word in words]
+    bare = {word.partition("=")[0] for word in words}
+    reasons = [f"{name} without {word}: {reason}" for word, reason in NOT.get(key, {}).items() if word in bare]
     if key in CHOICES and not CHOICES[key].issuperset(words):
         reasons.append(f"{' or '.join(sorted(CHOICES[key]))}: others need programs or files that pods do not have")
     return "; ".join(reasons)

@@ -23,6 +23,8 @@ from contract.slurm_names import slurm_node_set
 
 _SMALLEST_NODE_TABLE: Final = 1024
 _LARGEST_NODE_TABLE: Final = 65536  # slurm.conf(5), MaxNodeCount.
+_LONGEST_END_SECONDS: Final = 604_800
+"""A week: more than twice the longest KillWait, and what follows it, take a job to end."""
 
 
 def max_node_count(wanted: int) -> int:
@@ -78,6 +80,9 @@ def _settings(config: Config) -> dict[str, str]:
         # After a restart of slurmctld, its nodes fetch the configuration again (configless_slurm.html).
         "SlurmctldParameters": _list(config, "SlurmctldParameters", "enable_configless", "reconfig_on_restart"),
         "MaxNodeCount": str(_facts(config).max_node_count),
+        # slurmd takes a new configuration by starting anew, once no RPC is in work. A job that ends is one, until its
+        # last process is gone. After this time slurmd serves no tokens, which the job's slurmstepd needs to end (26.05).
+        "SlurmdParameters": f"conmgr_quiesce_timeout={_LONGEST_END_SECONDS}",
         # Dynamic nodes do not know each other's addresses, so slurmctld talks to each of them (slurm.conf(5)).
         "TreeWidth": "65533",
         # A pod that returns is usable again, whatever the reason for its absence.
