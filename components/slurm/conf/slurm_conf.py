@@ -81,7 +81,7 @@ def _settings(config: Config) -> dict[str, str]:
         "SlurmctldParameters": _list(config, "SlurmctldParameters", "enable_configless", "reconfig_on_restart"),
         "MaxNodeCount": str(_facts(config).max_node_count),
         # slurmd takes a new configuration by starting anew, once no RPC is in work. A job that ends is one, until its
-        # last process is gone. After this time slurmd serves no tokens, which the job's slurmstepd needs to end (26.05).
+        # last process is gone. After this time slurmd serves no tokens, which the job needs to end (26.05).
         "SlurmdParameters": f"conmgr_quiesce_timeout={_LONGEST_END_SECONDS}",
         # Dynamic nodes do not know each other's addresses, so slurmctld talks to each of them (slurm.conf(5)).
         "TreeWidth": "65533",
