@@ -69,8 +69,9 @@ def test_a_batch_job_whose_prolog_was_cut_short_is_queued_again_and_runs_it_anew
 
 def test_a_reconfigure_waits_for_a_job_that_takes_long_to_end_and_the_node_works_on(cluster: SmallCluster) -> None:
     """Such as one that saves its state after SIGTERM. Slurm's own timeout, two messages, would stop slurmd for good."""
+    other = cluster.jail("sbatch --parsable --mem=100 --wrap 'sleep 100'", user=ALICE).stdout.strip()
     script = "trap '' TERM; touch deaf; sleep 100"
-    job = cluster.jail(f'sbatch --parsable --wrap "{script}"', user=ALICE).stdout.strip()
+    job = cluster.jail(f'sbatch --parsable --mem=100 --wrap "{script}"', user=ALICE).stdout.strip()
     cluster.wait("its script runs", lambda: cluster.jail("test -e deaf", user=ALICE).returncode == 0, 30)
     starts = cluster.log(WORKER).count("slurmd version")
     cluster.jail(f"scancel {job}", user=ALICE).check_returncode()
@@ -78,8 +79,13 @@ def test_a_reconfigure_waits_for_a_job_that_takes_long_to_end_and_the_node_works
     cluster.pod("/opt/slurm/bin/scontrol reconfigure", name=CONTROLLER).check_returncode()
     cluster.wait("slurmd is told", lambda: "Triggering reconfigure" in cluster.log(WORKER), 30)
 
+    meanwhile = cluster.jail(f"timeout 10 srun --jobid={other} --overlap -n1 echo meanwhile", user=ALICE)
+    assert meanwhile.stdout == "meanwhile\n", meanwhile
+    assert state(cluster, job) == "COMPLETING", "it has not ended yet"
     await_end(cluster, job)
     cluster.wait("slurmd starts anew", lambda: cluster.log(WORKER).count("slurmd version") > starts, 30)
+    assert state(cluster, other) == "RUNNING"
+    cluster.jail(f"scancel {other}", user=ALICE).check_returncode()
     await_idle_node(cluster)
     following = cluster.jail("timeout 10 srun -n1 echo at once", user=ALICE)
     assert following.stdout == "at once\n", following
