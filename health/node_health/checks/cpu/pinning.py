@@ -46,14 +46,17 @@ def look(machine: Machine) -> Pinning:
     online = numbers(machine.text(f"{_CPUS}/online"))
     ordered = sorted(online, key=lambda cpu: (*_first_neighbours(machine.path(f"{_CPUS}/cpu{cpu}")), cpu))
     pinning = Pinning(frozenset(numbers(allowed[1]) & online), tuple(ordered), binds, keeps)
-    if not (binds or keeps) and len(pinning.own) > machine.declared.cpus:
+    # What no pod owns may be few CPUs too: their number alone does not tell that they are the pod's.
+    if not (binds or keeps) and (machine.declared.shares_cpus or len(pinning.own) > machine.declared.cpus):
         why = _not_exclusive(pinning, machine)
         raise DoesNotApplyError(f"jobs are not pinned: {why}, and slurm.constrainCores is false")
     return pinning
 
 
 def _not_exclusive(pinning: Pinning, machine: Machine) -> str:
-    return f"the pod has no exclusive CPUs ({len(pinning.own)} CPUs, {machine.declared.cpus} declared)"
+    counted = f"{len(pinning.own)} CPUs, {machine.declared.cpus} declared"
+    less = ", cpuRequest is less" if machine.declared.shares_cpus else ""
+    return f"the pod has no exclusive CPUs ({counted}{less})"
 
 
 def _first_neighbours(folder: Path) -> list[int]:
