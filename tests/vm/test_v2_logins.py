@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 from tests.image.pods import LOGIN
 from tests.image.small_cluster import ALICE
 from tests.vm import v2_lifts
@@ -23,6 +25,13 @@ until [ $(of nr_throttled) -ge $((held + {THROTTLED_PERIODS})) ]; do sleep 0.2; 
 echo $began $used $(now) $(of usage_usec)
 kill $(jobs -p)
 """
+HELD, LARGER = 30, 80
+"""Parts of a user's memory, in percent: one process may have either, and two may not have both.
+
+The one that comes second is the larger when it meets the limit.
+"""
+MEET = "/tmp/two-sessions"
+"""Folder of two pipes, by which one session waits for the other."""
 
 
 def test_a_session_is_in_its_users_group(cluster: V2Cluster) -> None:
@@ -33,11 +42,21 @@ def test_a_session_is_in_its_users_group(cluster: V2Cluster) -> None:
     assert said[1:] == [str(wanted.mib << 20), str(wanted.processes), f"{wanted.cpu_millis * 100} 100000"]
 
 
+def fill(mib: int, then: str = "") -> str:
+    """A process that takes so much memory, runs a shell command while it has it, and tells its own exit status."""
+    return f"""perl -e '$n = length("a" x (shift() << 20)); system(shift)' {mib} '{then}'; echo status $?"""
+
+
 def test_all_sessions_of_a_user_share_his_memory(cluster: V2Cluster) -> None:
-    """The kernel kills the process that takes too much, and neither the session nor another user's."""
-    too_much = cluster.logins.mib + 140
-    said = cluster.ssh(f"perl -e 'print length(q(a) x ({too_much} << 20))'; echo status $?")
-    assert said.stdout == "status 137\n", said
+    """The kernel kills the larger process, and neither the other one nor the sessions."""
+    held, larger = (cluster.logins.mib * percent // 100 for percent in (HELD, LARGER))
+    alone = cluster.ssh(f"rm -rf {MEET}; mkdir {MEET}; mkfifo {MEET}/held {MEET}/over; {fill(larger)}")
+    assert alone.stdout == "status 0\n", alone
+    first = fill(held, f"echo >{MEET}/held; read _ <{MEET}/over")
+    second = f"read _ <{MEET}/held; {fill(larger)}; echo >{MEET}/over"
+    with ThreadPoolExecutor(2) as sessions:
+        told = [done.stdout for done in sessions.map(cluster.ssh, (first, second))]
+    assert told == ["status 0\n", "status 137\n"]
     assert cluster.ssh("echo another").stdout == "another\n"
 
 
