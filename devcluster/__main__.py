@@ -105,11 +105,11 @@ def parser() -> argparse.ArgumentParser:
     preview.add_argument("--out", type=Path, metavar="FILE", help="write Pulumi's JSON there")
     test = commands.add_parser("test", help="all tests, on an instance of their own")
     test.add_argument("paths", nargs="*", metavar="PATH", help="only these (default: all)")
-    in_guest = commands.add_parser("test-vm", help="the tests that need cgroup v2 and NFS, in a guest if need be")
-    in_guest.add_argument(
+    on_v2 = commands.add_parser("test-vm", help="the tests that need cgroup v2 and NFS, in a guest if need be")
+    on_v2.add_argument(
         "paths", nargs="*", metavar="PATH", help="only these (default: tests/vm without tests/vm/kubelet, half an hour)"
     )
-    in_guest.add_argument("--junit", type=Path, metavar="FILE", help="write pytest's JUnit report there")
+    on_v2.add_argument("--junit", type=Path, metavar="FILE", help="write pytest's JUnit report there")
     on_gpu = commands.add_parser("test-gpu", help="what a GPU machine shows without Kubernetes; says what it skipped")
     on_gpu.add_argument("--record", type=Path, metavar="DIR", help="write the driver's answers there, as test data")
     on_gpu.add_argument("--junit", type=Path, metavar="FILE", help="write pytest's JUnit report there")

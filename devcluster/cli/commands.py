@@ -234,7 +234,7 @@ def _test(options: argparse.Namespace) -> int:
 
 
 def _test_vm(options: argparse.Namespace) -> int:
-    return testing.run_in_guest(options.paths, options.junit)
+    return testing.run_on_v2(options.paths, options.junit)
 
 
 def _test_gpu(options: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ class Phase:
 
     `workers` run side by side, each with an API server, a cluster and an instance of its own.
     `by_file`: a worker takes whole files, the longest first, since the tests of one share what is dear to make.
-    `in_guest`: on a kernel with cgroup v2 and NFS (devcluster/vm).
+    `on_v2`: on a kernel with cgroup v2 and NFS, this machine's own or a guest's (devcluster/vm).
     `without`: files of its folders that another phase has.
     `retries`: how often files with failed tests are run again, in a run of their own (docs/adr/0008).
     `has_instances`: its tests start instances of this checkout's, which a run that died leaves.
@@ -29,12 +29,12 @@ class Phase:
     by_file: bool = False
     without: tuple[str, ...] = ()
     retries: int = 0
-    in_guest: bool = False
+    on_v2: bool = False
     has_instances: bool = False
     is_patient: bool = False
 
 
-A_JOBS_LIFE_ON_V2 = Phase("cgroup v2", 6, ("tests/vm/test_v2_jobs.py",), retries=1, in_guest=True)
+A_JOBS_LIFE_ON_V2 = Phase("cgroup v2", 6, ("tests/vm/test_v2_jobs.py",), retries=1, on_v2=True)
 """The part of tests/vm that also runs in `make test`."""
 THE_GUEST_ITSELF = Phase("the guest itself", 1, ("tests/devcluster/test_guest.py",), retries=1)
 """Phase that needs the guest's kernel."""
@@ -57,4 +57,4 @@ WITH_CLUSTERS = (IMAGE, E2E)
 BESIDE_CLUSTERS = (OPERATOR, UNIT_AND_NATIVE, A_JOBS_LIFE_ON_V2, THE_GUEST_ITSELF, DEV_CLUSTER)
 """The other lane: phases that take turns beside *image* and *e2e* (docs/adr/0030)."""
 PHASES = (OPERATOR, IMAGE, E2E, UNIT_AND_NATIVE, DEV_CLUSTER)
-ALL_IN_GUEST = Phase("cgroup v2 and NFS", 20, (vm_tests.FOLDER,), retries=1, in_guest=True)
+ALL_ON_V2 = Phase("cgroup v2 and NFS", 20, (vm_tests.FOLDER,), retries=1, on_v2=True)

@@ -22,7 +22,7 @@ from devcluster.node import node_cli, toolchain
 from devcluster.suite.lanes import INTERRUPTED, Programs, side_by_side
 from devcluster.suite.phases import (
     A_JOBS_LIFE_ON_V2,
-    ALL_IN_GUEST,
+    ALL_ON_V2,
     DEV_CLUSTER,
     OPERATOR,
     PHASES,
@@ -35,9 +35,11 @@ from devcluster.suite.tally import Tally, Test, Watch, join_reports
 from devcluster.vm import kernel, own_kernel
 from devcluster.vm import tests as vm_tests
 
-CHOSEN_IN_GUEST = "chosen tests in a guest"
+CHOSEN_ON_V2 = "chosen tests"
+KERNEL = "kernel and roots"
+"""What tests/vm needs: roots of jails and, unless this machine's own kernel will do, the guest's."""
 Result = TypeVar("Result")
-BUILD_BUDGET_MINUTES = {"toolchain": 15, "images": 12, "guest": 15}
+BUILD_BUDGET_MINUTES = {"toolchain": 15, "images": 12, KERNEL: 15}
 WITHOUT_KERNEL_MINUTES = 55.0
 """After so many minutes of tests there is no time left to build the guest's kernel: CI ends a run after 90."""
 PYTEST_FAILED = 1
@@ -96,7 +98,7 @@ def clean_up_when_killed() -> None:
 
 
 def _everything(tally: Tally, binaries: Path) -> int:
-    """Run two lanes side by side: the phases with clusters, and all others with the guest."""
+    """Run two lanes side by side: the phases with clusters, and all others with those on cgroup v2."""
 
     def one_by_one(*phases: Phase) -> int:
         status = 0
@@ -109,15 +111,15 @@ def _everything(tally: Tally, binaries: Path) -> int:
 
     def beside_clusters() -> int:
         status = one_by_one(OPERATOR, UNIT_AND_NATIVE)
-        status |= _with_a_guest(tally, binaries) if is_ready else 0
+        status |= _with_cgroup_v2(tally, binaries) if is_ready else 0
         return status | one_by_one(DEV_CLUSTER)
 
     status = side_by_side([functools.partial(one_by_one, *WITH_CLUSTERS)], beside_clusters, _PROGRAMS)
-    return status if is_ready else status | _with_a_guest(tally, binaries)
+    return status if is_ready else status | _with_cgroup_v2(tally, binaries)
 
 
-def _with_a_guest(tally: Tally, binaries: Path) -> int:
-    """Run the tests that need the guest, unless its kernel would have to be built and time is short."""
+def _with_cgroup_v2(tally: Tally, binaries: Path) -> int:
+    """Run the tests that need cgroup v2, unless a guest's kernel would have to be built and time is short."""
     spent = tally.minutes()
     if own_kernel.lacking() and not kernel.is_built() and spent > WITHOUT_KERNEL_MINUTES:
         say(
@@ -125,7 +127,7 @@ def _with_a_guest(tally: Tally, binaries: Path) -> int:
             f"cache), and then {', '.join(THE_GUEST_ITSELF.folders)}"
         )
         return 0
-    _timed(tally, "guest", vm_tests.prepare)
+    _timed(tally, KERNEL, vm_tests.prepare)
     status = _phase(tally, A_JOBS_LIFE_ON_V2, binaries)
     if kernel.is_built():
         return status | _phase(tally, THE_GUEST_ITSELF, binaries)
@@ -133,7 +135,7 @@ def _with_a_guest(tally: Tally, binaries: Path) -> int:
     return status
 
 
-def run_in_guest(paths: list[str], junit: Path | None) -> int:
+def run_on_v2(paths: list[str], junit: Path | None) -> int:
     """Run the tests that need cgroup v2 and NFS, or those at `paths`; 0 only if all passed.
 
     Args:
@@ -143,23 +145,23 @@ def run_in_guest(paths: list[str], junit: Path | None) -> int:
     clean_up_when_killed()
     tally = Tally()
     _timed(tally, "images", lambda: images.build_all(cache_folder()))
-    _timed(tally, "guest", lambda: vm_tests.prepare(paths))
+    _timed(tally, KERNEL, lambda: vm_tests.prepare(paths))
     try:
-        status = _in_guests(tally, paths, junit)
+        status = _on_v2(tally, paths, junit)
     except KeyboardInterrupt:
-        say("interrupted: the guests have ended")
+        say("interrupted: the tests have ended")
         return INTERRUPTED
     _print(tally)
     return status
 
 
-def _in_guests(tally: Tally, paths: list[str], junit: Path | None) -> int:
+def _on_v2(tally: Tally, paths: list[str], junit: Path | None) -> int:
     if not paths and vm_tests.take_two_guests():
         return _in_two_guests(tally, junit)
     if not paths:
-        return _phase(tally, ALL_IN_GUEST, CHECKOUT, junit)
+        return _phase(tally, ALL_ON_V2, CHECKOUT, junit)
     retries = int(len(paths) > 1)  # Who runs one path looks for its failures.
-    chosen = replace(ALL_IN_GUEST, name=CHOSEN_IN_GUEST, folders=tuple(paths), retries=retries)
+    chosen = replace(ALL_ON_V2, name=CHOSEN_ON_V2, folders=tuple(paths), retries=retries)
     return _phase(tally, chosen, CHECKOUT, junit)
 
 
@@ -175,13 +177,13 @@ def _in_two_guests(tally: Tally, junit: Path | None) -> int:
             command = [sys.executable, "-m", "devcluster", "test-vm", "--junit", str(reports[0]), *first]
             return _PROGRAMS.run(command, CHECKOUT, os.environ)
 
-        here = replace(ALL_IN_GUEST, name="the second guest", folders=tuple(second))
+        here = replace(ALL_ON_V2, name="the second half", folders=tuple(second))
         status = side_by_side([lane], lambda: _phase(tally, here, CHECKOUT, reports[1]), _PROGRAMS)
         if reports[0].exists():
             tally.add_report(reports[0])
         if junit:
             join_reports([report for report in reports if report.exists()], junit)
-    tally.parts["both guests"] = watch.spent(ALL_IN_GUEST.minutes)
+    tally.parts["both guests"] = watch.spent(ALL_ON_V2.minutes)
     return status
 
 
@@ -207,7 +209,7 @@ def _phase(tally: Tally, phase: Phase, binaries: Path, junit: Path | None = None
     present = [folder for folder in phase.folders if (CHECKOUT / folder.split("::")[0]).exists()]
     if not present:
         return 0
-    say(f"▸ tests: {phase.name} ({', '.join(present)})")
+    say(f"▸ tests: {phase.name}{f' {vm_tests.place()}' if phase.on_v2 else ''} ({', '.join(present)})")
     watch, reports = Watch(), list[Path]()
     status, failed = _pytest(tally, phase, present, binaries, reports)
     for _ in range(phase.retries):
@@ -227,7 +229,7 @@ def _phase(tally: Tally, phase: Phase, binaries: Path, junit: Path | None = None
 def _pytest(tally: Tally, phase: Phase, paths: list[str], binaries: Path, reports: list[Path]) -> tuple[int, set[Test]]:
     """Run tests, and add their report; returned are pytest's exit status and what failed."""
     report = _new_report(phase)
-    if phase.in_guest:
+    if phase.on_v2:
         return _counted(tally, vm_tests.run(paths, report), report, reports)
     left_out = [f"--ignore={path}" for path in phase.without]
     environment = {**os.environ, "PULUMI_SLURM_BINARIES": str(binaries)}

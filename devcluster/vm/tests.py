@@ -118,6 +118,11 @@ def run(paths: Sequence[str], report: Path, seconds: float | None = None) -> int
     return status
 
 
+def place() -> str:
+    """Return in words on which kernel `run` has the tests: this machine's own, or a guest's."""
+    return "in a guest" if own_kernel.lacking() else "on this machine's own kernel"
+
+
 def halves() -> tuple[list[str], list[str]]:
     """Return the files of tests/vm that need NFS, and all others: about as many minutes each."""
     files = sorted(str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / FOLDER).glob("test_*.py"))

@@ -153,7 +153,7 @@ def after(minutes: float) -> testing.Tally:
 def test_without_a_kernel_and_without_time_make_test_says_what_it_leaves_out(
     phases: list[str], built: list[int], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert testing._with_a_guest(after(testing.WITHOUT_KERNEL_MINUTES + 1), tmp_path) == 0
+    assert testing._with_cgroup_v2(after(testing.WITHOUT_KERNEL_MINUTES + 1), tmp_path) == 0
     said = capsys.readouterr().err
     assert "left out after 56 minutes, run make test-vm: a job's life on cgroup v2" in said
     assert "tests/devcluster/test_guest.py" in said
@@ -163,7 +163,7 @@ def test_without_a_kernel_and_without_time_make_test_says_what_it_leaves_out(
 def test_with_time_make_test_builds_the_kernel_before_the_tests_that_need_it(
     phases: list[str], built: list[int], tmp_path: Path
 ) -> None:
-    assert testing._with_a_guest(after(testing.WITHOUT_KERNEL_MINUTES - 1), tmp_path) == 0
+    assert testing._with_cgroup_v2(after(testing.WITHOUT_KERNEL_MINUTES - 1), tmp_path) == 0
     assert built
     assert phases == [A_JOBS_LIFE_ON_V2.name, THE_GUEST_ITSELF.name]
 
@@ -190,7 +190,7 @@ def test_a_machine_that_needs_no_guest_says_that_the_guests_own_tests_are_left_o
     monkeypatch.setattr(kernel, "is_built", lambda: False)
     monkeypatch.setattr(own_kernel, "lacking", list)
     monkeypatch.setattr(vm_tests, "prepare", lambda *_: None)
-    assert testing._with_a_guest(after(testing.WITHOUT_KERNEL_MINUTES + 1), tmp_path) == 0
+    assert testing._with_cgroup_v2(after(testing.WITHOUT_KERNEL_MINUTES + 1), tmp_path) == 0
     assert phases == [A_JOBS_LIFE_ON_V2.name]
     assert "left out, since this machine needs no guest: tests/devcluster/test_guest.py" in capsys.readouterr().err
 
@@ -208,6 +208,29 @@ def test_a_file_of_another_phase_is_run_there_alone(checkout: Path) -> None:
     assert tally.count("passed") == 1
     (left_out,) = (each.without for each in PHASES if each.without)
     assert left_out == THE_GUEST_ITSELF.folders
+
+
+@pytest.mark.parametrize(("lacking", "place"), [([], "on this machine's own kernel"), (["nfs"], "in a guest")])
+@pytest.mark.parametrize("paths", [[], ["tests/vm/test_v2_jobs.py"]], ids=["all", "chosen"])
+def test_a_phase_on_cgroup_v2_says_on_which_kernel_it_runs(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    lacking: list[str],
+    place: str,
+    paths: list[str],
+) -> None:
+    monkeypatch.setattr(testing, "REPORTS", str(tmp_path))
+    monkeypatch.setattr(testing.images, "build_all", lambda _: None)
+    monkeypatch.setattr(own_kernel, "lacking", lambda: lacking)
+    monkeypatch.setattr(vm_tests.guest, "has_room", lambda _: False)
+    monkeypatch.setattr(vm_tests, "prepare", lambda _: None)
+    monkeypatch.setattr(vm_tests, "run", lambda *_: 0)
+    assert testing.run_on_v2(paths, None) == 0
+    told = capsys.readouterr().err
+    (phase,) = (line for line in told.splitlines() if line.startswith("▸ tests:"))
+    assert f" {place} (tests/vm" in phase
+    assert lacking or "guest" not in told
 
 
 REPORT = '<testsuites><testsuite name="pytest"><testcase classname="c" name="{}">{}</testcase></testsuite></testsuites>'
@@ -247,7 +270,7 @@ def test_two_guests_give_one_result_and_one_report(
     ):
         monkeypatch.setattr(vm_tests, name, lambda *_, value=value: value)
     monkeypatch.setattr(vm_tests, "run", run_here)
-    assert bool(testing.run_in_guest([], tmp_path / "junit.xml")) is (failing is not None)
+    assert bool(testing.run_on_v2([], tmp_path / "junit.xml")) is (failing is not None)
     joined = testing.Tally()
     joined.add_report(tmp_path / "junit.xml")
     assert {name for _, name in joined.outcomes} == {"c::first", "c::second"}
