@@ -131,8 +131,8 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str]) -> int:
     """Run one command and return its exit status."""
-    options = parser().parse_args(arguments)
     with reported_failures():
+        options = parser().parse_args(arguments)
         if options.command == "test-gpu" and options.packed:  # By this Python: a GPU machine may have no network.
             return gpu.run_bundle(options.packed, options.record, options.junit)
         if options.command in NEEDS_ROOT:

@@ -6,6 +6,7 @@ import argparse
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -56,6 +57,7 @@ def _words(options: argparse.Namespace) -> list[str]:
 
 def _become(command: list[str], environment: dict[str, str] | None = None) -> int:
     """Replace this process by `command`, so that signals, the terminal and the exit status are its own."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and `command` would inherit that.
     os.execvpe(command[0], command, {**os.environ, **(environment or {})})  # noqa: S606 - no shell is wanted
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import select
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -63,11 +66,41 @@ def say(text: str) -> None:
 
 @contextmanager
 def reported_failures() -> Iterator[None]:
-    """Turn StepFailed into one sentence, the log to read, and exit status 1."""
+    """Turn StepFailed into one sentence, the log to read, and exit status 1.
+
+    A command whose reader goes away (`| head -1`) ends without a word, and with the status of SIGPIPE in a shell.
+    """
+    with _quiet_without_a_reader():
+        try:
+            yield
+        except StepFailed as failure:
+            say(f"error: {failure}")
+            if failure.log is not None:
+                say(f"  read the log: {failure.log}")
+            raise SystemExit(1) from None
+
+
+@contextmanager
+def _quiet_without_a_reader() -> Iterator[None]:
     try:
-        yield
-    except StepFailed as failure:
-        say(f"error: {failure}")
-        if failure.log is not None:
-            say(f"  read the log: {failure.log}")
-        raise SystemExit(1) from None
+        try:
+            yield
+        except SystemExit:
+            sys.stdout.flush()
+            raise
+        sys.stdout.flush()
+    except BrokenPipeError:
+        unread = [stream.fileno() for stream in (sys.stdout, sys.stderr) if _is_unread(stream.fileno())]
+        if not unread:  # It is a connection of the command's own.
+            raise
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for descriptor in unread:  # Python flushes them once more at its end.
+            os.dup2(nowhere, descriptor)
+        raise SystemExit(128 + signal.SIGPIPE) from None
+
+
+def _is_unread(descriptor: int) -> bool:
+    """Return whether the reader of a pipe or socket is gone."""
+    looked = select.poll()
+    looked.register(descriptor, 0)
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in looked.poll(0))

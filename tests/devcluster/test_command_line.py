@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from devcluster.cli.login import Login
 from devcluster.machine.bootstrap import CHECKOUT
-from devcluster.machine.progress import StepFailed
+from devcluster.machine.progress import StepFailed, reported_failures
 
 BARE = {"PATH": "/usr/bin:/bin"}
 
@@ -41,6 +44,31 @@ def test_a_command_without_a_cluster_names_the_one_that_makes_it():
     assert shown.returncode == 1
     assert "make up" in shown.stderr
     assert "Traceback" not in shown.stderr
+
+
+@pytest.mark.parametrize("arguments", [("--name", "never-made", "status"), ("--help",)], ids=" ".join)
+def test_a_command_ends_quietly_when_its_reader_goes_away(arguments: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            ["python3", "-m", "devcluster", *arguments], cwd=CHECKOUT, env=BARE, stdout=writer,
+            stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+
+
+def test_a_failed_connection_is_no_reader_that_went_away() -> None:
+    with pytest.raises(BrokenPipeError), reported_failures():
+        raise BrokenPipeError
+
+
+def test_a_program_in_a_commands_place_ends_by_the_signal_of_a_closed_pipe() -> None:
+    become = "from devcluster.cli import commands; commands._become(['sh', '-c', 'kill -PIPE $$'])"
+    done = subprocess.run([sys.executable, "-c", become], cwd=CHECKOUT, timeout=60, check=False)
+    assert done.returncode == -signal.SIGPIPE
 
 
 def test_words_of_a_command_reach_the_login_node_as_they_are(tmp_path):
