@@ -65,19 +65,23 @@ well=$("$burner" SECONDS 2>/dev/null | tr '\\r' '\\n' | sed -n '/^[[:space:]]*GP
 """.replace("ENDED\n", _ENDED.lstrip())
 _IB_WRITE_BW: Final = """
 # The second node writes into this one's memory for 5 s, by each adapter of the pod: the slowest counts.
-here=$(hostname -I | cut -d ' ' -f 1)
-[ -n "$here" ] || exit 3
-# The server may need a moment to listen.
-write='for try in 1 2 3 4 5; do ib_write_bw -d "$1" -F -D 5 --report_gbits "$2" && exit; sleep 1; done; exit 1'
+# Slurm tells that node this one's address. The server may need a moment to listen.
+write='[ -n "$SLURM_LAUNCH_NODE_IPADDR" ] || exit 3
+for try in 1 2 3 4 5; do
+    ib_write_bw -d "$1" -F -D 5 --report_gbits "$SLURM_LAUNCH_NODE_IPADDR" && exit
+    sleep 1
+done
+exit 1'
 set --
 for verbs in /sys/class/infiniband_verbs/uverbs*; do
     [ -e "/dev/infiniband/${verbs##*/}" ] || continue
     adapter=$(cat "$verbs/ibdev") || exit 3
     ib_write_bw -d "$adapter" -F -D 5 --report_gbits >/dev/null 2>&1 &
     server=$!
-    said=$(srun --nodes=1 --ntasks=1 --relative=1 sh -c "$write" write "$adapter" "$here")
+    said=$(srun --nodes=1 --ntasks=1 --relative=1 sh -c "$write" write "$adapter")
     ended=$?
     kill "$server" 2>/dev/null
+    [ "$ended" -ne 3 ] || exit 3
     [ "$ended" -eq 0 ] || exit 1
     # Bytes, iterations, the peak, the mean.
     line=$(echo "$said" | tr -s ' \\t' ' ' | sed -n '/^ *[0-9][0-9]* [0-9][0-9]* [0-9.]* [0-9]*\\.[0-9]* /p')

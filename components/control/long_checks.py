@@ -71,17 +71,17 @@ reached=$(echo "$said" | sed -n 's/^3;.*/&/p' | tail -n 1 | cut -d ';' -f 48)
 judge $((reached * 1024 / 10000))
 """
 _NETWORK: Final = """
-# The second node sends to this one for 20 s.
+# The second node sends to this one for 20 s: to the address by which Slurm's own output of a step comes back.
 need iperf3 srun
-here=$(hostname -I | cut -d ' ' -f 1)
-[ -n "$here" ] || exit 3
 iperf3 --server --one-off >/dev/null &
 server=$!
 # The server may need a moment to listen.
-send='for try in 1 2 3 4 5; do iperf3 --client "$1" --time 20 --json && exit; sleep 1; done; exit 1'
-said=$(srun --nodes=1 --ntasks=1 --relative=1 sh -c "$send" send "$here")
+send='[ -n "$SLURM_LAUNCH_NODE_IPADDR" ] || exit 3
+for try in 1 2 3 4 5; do iperf3 --client "$SLURM_LAUNCH_NODE_IPADDR" --time 20 --json && exit; sleep 1; done; exit 1'
+said=$(srun --nodes=1 --ntasks=1 --relative=1 sh -c "$send")
 ended=$?
 kill "$server" 2>/dev/null
+[ "$ended" -ne 3 ] || exit 3
 [ "$ended" -eq 0 ] || exit 1
 reached=$(echo "$said" | tr -d '\\n' | sed -n 's/.*"sum_received"[^}]*"bits_per_second":[^0-9]*\\([0-9]*\\).*/\\1/p')
 [ -n "$reached" ] || exit 3

@@ -13,7 +13,11 @@ from components.config.nodes.long_checks import LongCheck
 from components.control import long_checks
 from devcluster.fakes.gpu_scenario import PROGRAMS
 
-HERE = 'while [ "${1#--}" != "$1" ]; do shift; done; exec "$@"'
+ADDRESS = "192.0.2.1"
+"""Of the node on which a check's script runs, as Slurm tells a step's tasks."""
+NO_ADDRESS = 'while [ "${1#--}" != "$1" ]; do shift; done; exec "$@"'
+"""A fake of srun that starts one task on this machine, and tells it no address."""
+HERE = f"export SLURM_LAUNCH_NODE_IPADDR={ADDRESS}; {NO_ADDRESS}"
 """A fake of srun that starts one task on this machine."""
 
 

@@ -10,7 +10,7 @@ import pytest
 from components.config import parse
 from components.control import long_checks
 from devcluster.fakes import gpu_scenario
-from tests.unit.check_scripts import HERE, status
+from tests.unit.check_scripts import HERE, NO_ADDRESS, status
 from tests.unit.samples import SMALL, changed
 
 ALL_REDUCE = {"all_reduce_perf": None}
@@ -130,8 +130,9 @@ def test_gpu_burn_burns_half_of_its_time_limit_beside_its_kernel(tmp_path: Path)
         ({}, "silent", 3),
         ({"sleep": ""}, "exit 1", 1),
         ({"srun": "exit 1"}, "392.94", 1),
+        ({"srun": NO_ADDRESS}, "392.94", 3),
     ],
-    ids=["fast", "slow", "says nothing", "no connection", "no other node"],
+    ids=["fast", "slow", "says nothing", "no connection", "no other node", "no address"],
 )
 def test_ib_write_bw_compares_the_slowest_adapter_of_the_pod(
     tmp_path: Path, tools: dict[str, str], answer: str, expected: int

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.check_scripts import HERE, status
+from tests.unit.check_scripts import ADDRESS, HERE, NO_ADDRESS, status
 
 SENT = """[ "$1" = --server ] && exec sleep 5
+[ "$1 $2" = "--client ADDRESS" ] || exit 1
 echo '{"end": {"sum_sent": {"bits_per_second": 1}, "sum_received": {"bytes": 1,
-"bits_per_second": 7960000000.5}}}'"""
+"bits_per_second": 7960000000.5}}}'""".replace("ADDRESS", ADDRESS)
 
 
 @pytest.mark.parametrize(
@@ -21,8 +22,9 @@ echo '{"end": {"sum_sent": {"bits_per_second": 1}, "sum_received": {"bytes": 1,
         ({"iperf3": SENT, "srun": HERE}, 1990, 10 + 50),
         ({"iperf3": '[ "$1" = --server ] || exit 1', "srun": HERE, "sleep": ""}, 900, 1),
         ({"iperf3": '[ "$1" = --server ] || echo "{}"', "srun": HERE}, 900, 3),
+        ({"iperf3": SENT, "srun": NO_ADDRESS}, 900, 3),
     ],
-    ids=["fast", "slow", "no connection", "says nothing"],
+    ids=["fast", "slow", "no connection", "says nothing", "no address"],
 )
 def test_network_compares_what_the_other_node_received(
     tmp_path: Path, tools: dict[str, str], least: int, expected: int
