@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -107,3 +108,44 @@ def test_an_archive_that_was_used_lately_stays_beside_the_newest(tmp_path: Path)
         os.utime(archive, (now - age, now - age))
     images._prune(tmp_path, "slurm")
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"slurm-{number}.tar" for number in range(4)]
+
+
+APT_GET = """#!/bin/sh
+# Installs one package as in debian:*-slim, whose dpkg leaves out what is below /usr/share but for licences.
+set -f
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin
+[ "$1" = install ] || exit 0
+for word in "$@"; do
+    case $word in Dpkg::Options::=*) options="$options ${word#Dpkg::Options::=}" ;; esac
+done
+exec dpkg --root=ROOT --force-not-root '--path-exclude=/usr/share/man/*' '--path-exclude=/usr/share/doc/*' \
+    $options --unpack ROOT/page.deb
+"""
+
+
+def test_man_pages_are_installed_into_a_base_that_leaves_them_out(tmp_path: Path) -> None:
+    package, root, programs = (tmp_path / name for name in ("package", "root", "programs"))
+    for folder in ("DEBIAN", "usr/share/man/man5", "usr/share/doc/page"):
+        (package / folder).mkdir(parents=True)
+    (package / "DEBIAN/control").write_text(
+        "Package: page\nVersion: 1\nArchitecture: all\nMaintainer: none\nDescription: none\n"
+    )
+    for file in ("man/man5/page.5.gz", "doc/page/read-me"):
+        (package / "usr/share" / file).touch()
+    for folder in ("info", "updates", "triggers"):
+        (root / "var/lib/dpkg" / folder).mkdir(parents=True)
+    (root / "var/lib/dpkg/status").touch()
+    subprocess.run(["dpkg-deb", "--build", package, root / "page.deb"], check=True, capture_output=True, timeout=60)
+    programs.mkdir()
+    (programs / "tr").symlink_to("/usr/bin/tr")
+    # It cleans up the image that it is in: not this machine.
+    for name, text in {"apt-get": APT_GET.replace("ROOT", str(root)), "dpkg-query": "exit 1", "rm": ""}.items():
+        (programs / name).write_text(text if text.startswith("#!") else f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    listed = tmp_path / "packages"
+    listed.write_text("page\n")
+    subprocess.run(
+        [image_recipe.IMAGES / "install_packages", listed], env={"PATH": str(programs)}, check=True, timeout=60
+    )
+    assert (root / "usr/share/man/man5/page.5.gz").exists()
+    assert not (root / "usr/share/doc/page/read-me").exists()
