@@ -72,7 +72,7 @@ static int mute(struct jail *jail) {
 
 static _Noreturn void task(struct jail *jail, const struct job *job, int channel) {
     char *const command[] = {"sh", "-c", ":", NULL}, *const nothing[] = {NULL};
-    /* The order of spank_jail.c. The limits come last, since a change of the user counts that user's processes. */
+    /* The order of step_become_inner. The limits come last, since a change of the user counts that user's processes. */
     if (!jail_verify(jail) && !job_enter_task(jail, job, NULL) && !jail_verify(jail) && !confine(jail) && !mute(jail) &&
         !become_nobody(jail) && !limit(jail)) {
         execve("/bin/sh", command, nothing);
