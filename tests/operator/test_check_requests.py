@@ -23,8 +23,8 @@ from slurm_operator.state.slurm import SeenCheckJob, SlurmNode
 from components.control.crds import long_checks as schema
 from contract import names, reasons
 from contract.conditions import Reason
+from tests.operator.check_samples import CHECK, FAILED, NOW, ended, node, state
 from tests.operator.played_checks import PlayedChecks
-from tests.operator.test_long_checks import CHECK, FAILED, NOW, ended, node, state
 
 EARLIER = NOW - datetime.timedelta(minutes=20)
 ALL = frozenset(f"cpu-{number}" for number in range(4))

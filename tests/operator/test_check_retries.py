@@ -23,8 +23,8 @@ from slurm_operator.state.slurm import Reservation, SlurmNode
 
 from components.control.crds import long_checks as schema
 from contract import names, reasons
+from tests.operator.check_samples import CHECK, FAILED, NOW, node, state
 from tests.operator.played_checks import PlayedChecks
-from tests.operator.test_long_checks import CHECK, FAILED, NOW, node, state
 
 AGAIN = dataclasses.replace(CHECK, passes=2)
 NAME = f"{names.RETRY_PREFIX}cpu-1"

@@ -25,8 +25,8 @@ from slurm_operator.state.slurm import Reservation, SlurmNode
 from contract import names, reasons
 from contract.conditions import Reason
 from tests.operator import sets
+from tests.operator.check_samples import CHECK, NOW, ended, node, state
 from tests.operator.played_checks import PlayedChecks
-from tests.operator.test_long_checks import CHECK, NOW, ended, node, state
 
 FIRST = dataclasses.replace(CHECK, comes_first=True, passes=2)
 SECOND = dataclasses.replace(FIRST, name="disk")

@@ -17,8 +17,8 @@ from slurm_operator.state.slurm import SeenCheckJob, SlurmNode
 
 from contract import names
 from contract.conditions import Reason
+from tests.operator.check_samples import IDLE, NOW, state
 from tests.operator.played_checks import START, PlayedChecks
-from tests.operator.test_long_checks import IDLE, NOW, state
 
 PAIRS = LongCheck("net", "checks", ("cpu",), 86_400, 10, 100, drains=True, script="#!/bin/sh\n", nodes=2)
 GOOD, SUSPECT = Latest(Verdict.PASS, NOW - datetime.timedelta(hours=1)), Latest(Verdict.SUSPECT, NOW)
