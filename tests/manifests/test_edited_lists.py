@@ -30,7 +30,7 @@ from components.control import operator
 from contract import names
 from devcluster.apiserver.control_plane import ApiServer
 from tests.manifests.test_server_side_dry_run import VARIANTS, Server, declared
-from tests.operator.world import access_by
+from tests.operator.api_server import access_by
 
 Body = dict[str, Any]
 Steps = tuple[str | int, ...]

@@ -11,7 +11,7 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
 from devcluster.apiserver.control_plane import ApiServer, free_ports
-from tests.operator import fake_dry_run, fake_slurmrestd, world
+from tests.operator import fake_dry_run, fake_slurmrestd, operator_rights, world
 from tests.operator.fake_workloads import FakeWorkloads
 
 _NUMBERS = itertools.count()
@@ -76,7 +76,7 @@ def cluster(admin: world.Admin, slurm: fake_slurmrestd.FakeSlurmrestd) -> Iterat
 
 @pytest.fixture
 def kubeconfig(cluster: world.World, tmp_path: Path) -> Path:
-    return world.kubeconfig_of_role(cluster, tmp_path)
+    return operator_rights.kubeconfig_of_role(cluster, tmp_path)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from components import slurm_cluster
 from components.config import parse
 from components.kubernetes.manifest import plural
 from contract import names
-from tests.operator.world import STRATEGIC, Admin, until
+from tests.operator.api_server import STRATEGIC, Admin, until
 from tests.unit.samples import EVERYTHING, changed
 
 Body = dict[str, Any]

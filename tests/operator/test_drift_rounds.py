@@ -19,7 +19,8 @@ from contract import names
 from devcluster.apiserver.control_plane import free_ports
 from tests.operator import fake_dry_run, fake_slurmrestd
 from tests.operator.fake_workloads import FakeWorkloads
-from tests.operator.world import KEY, Admin, World, kubeconfig_of_role, operator, passes, until
+from tests.operator.operator_rights import kubeconfig_of_role
+from tests.operator.world import KEY, Admin, World, operator, passes, until
 
 pytestmark = pytest.mark.apiserver
 

@@ -16,8 +16,9 @@ from slurm_operator.decide.node_sets.deletion import RemoveFinalizer
 
 from contract import names
 from contract.conditions import Reason
+from tests.operator.operator_rights import let_read_nodes
 from tests.operator.played_clients import LeaseFor
-from tests.operator.world import STRATEGIC, World, custom, let_read_nodes, until
+from tests.operator.world import STRATEGIC, World, custom, until
 
 pytestmark = pytest.mark.apiserver
 NODES = "/api/v1/nodes"

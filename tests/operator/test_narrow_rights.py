@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from contract import names
+from tests.operator.api_server import STRATEGIC, Admin, until
 from tests.operator.rights import APPLY, REPLACES, Body, Stack, path_of
-from tests.operator.world import STRATEGIC, Admin, until
 from tests.unit.samples import SMALL
 
 pytestmark = pytest.mark.apiserver

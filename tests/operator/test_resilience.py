@@ -21,8 +21,9 @@ from slurm_operator.reconcile.drift import DriftReconciler
 from devcluster.apiserver.control_plane import free_ports
 from tests.operator import fake_slurmrestd
 from tests.operator.fake_workloads import FakeWorkloads
+from tests.operator.operator_rights import kubeconfig_of_role, let_read_nodes
 from tests.operator.test_update_passes import change_template, images
-from tests.operator.world import KEY, Admin, World, access_by, kubeconfig_of_role, let_read_nodes, operator, until
+from tests.operator.world import KEY, Admin, World, access_by, operator, until
 
 pytestmark = pytest.mark.apiserver
 

@@ -12,8 +12,8 @@ import pytest
 from components.control.declared_pods import CONTAINER_FIELDS, POD_FIELDS
 from components.kubernetes.manifest import plural
 from tests.manifests.test_server_side_dry_run import VARIANTS
+from tests.operator.api_server import Admin
 from tests.operator.rights import APPLY, REPLACES, Body, Stack, path_of
-from tests.operator.world import Admin
 from tests.unit.samples import SMALL, changed
 
 pytestmark = pytest.mark.apiserver

@@ -8,99 +8,29 @@ from __future__ import annotations
 import base64
 import contextlib
 import dataclasses
-import functools
 import gzip
 import json
 import os
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import httpx
-import kopf
-import yaml
-from slurm_operator.clients import access, informer
+from slurm_operator.clients import informer
 
-from components.control import operator as program
-from components.control import operator_policy
 from contract import names
 from tests.operator import operator_process
+from tests.operator.api_server import STRATEGIC, Admin, access_by, until
 from tests.operator.fake_slurm import FakeSlurm
 
-REPOSITORY = Path(__file__).parents[2]
-CRDS = REPOSITORY / "operator" / "crds"
-CUSTOM = f"/apis/{names.API_GROUP}/{names.CRD_VERSION}"
-STRATEGIC = {"Content-Type": "application/merge-patch+json"}
+__all__ = [
+    "CONF", "KEY", "STRATEGIC", "WORKLOADS", "Admin", "RunningOperator", "World", "access_by", "custom", "metrics",
+    "operator", "passes", "stateful_set", "until",
+]  # fmt: skip
+
 KEY = b"k" * 32
 WORKLOADS = (("slurm-controller", "controller"), ("slurm-login", "login"), ("cpu", "worker"))
 CONF = "ClusterName=test\nPartitionName=main Nodes=ns_cpu Default=YES\nPartitionName=side Nodes=ns_cpu\n"
-
-
-def access_by(kubeconfig: Path) -> kopf.ConnectionInfo:
-    """Return the access to the API server that an operator with that kubeconfig has."""
-    with mock.patch.dict(os.environ, KUBECONFIG=str(kubeconfig)):
-        return access.find()
-
-
-class Admin:
-    """An administrator's view of the API server."""
-
-    def __init__(self, kubeconfig: Path) -> None:
-        self.access = access_by(kubeconfig)
-        self._threads = threading.local()
-
-    @property
-    def client(self) -> httpx.Client:
-        """A client of this thread's own: connections that two threads share are closed under one by the other."""
-        if not hasattr(self._threads, "client"):
-            found = self.access
-            self._threads.client = httpx.Client(
-                base_url=found.server, verify=access.tls(found), timeout=10, trust_env=False
-            )
-        client: httpx.Client = self._threads.client
-        return client
-
-    def call(self, method: str, path: str, body: Any = None, **options: Any) -> dict[str, Any]:
-        """Call and return the object; an error raises with the API server's words."""
-        answer = self.client.request(method, path, json=body, **options)
-        if answer.is_error:
-            raise RuntimeError(f"{answer.status_code} {answer.json().get('message')}")
-        result: dict[str, Any] = answer.json()
-        return result
-
-    def install_crds(self) -> None:
-        """Create the operator's CRDs if they are missing, and wait until they are served."""
-        for path in sorted(CRDS.glob("*.yaml")):
-            body = yaml.safe_load(path.read_text())
-            try:
-                self.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
-            except RuntimeError as error:
-                if not str(error).startswith("409"):
-                    raise
-            until(functools.partial(self._established, body["metadata"]["name"]), "the CRD is established")
-
-    def _established(self, name: str) -> bool:
-        found = self.call("GET", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
-        conditions = {item["type"]: item["status"] for item in found.get("status", {}).get("conditions") or []}
-        return conditions.get("Established") == "True"
-
-
-def until(condition: Callable[[], Any], what: str, seconds: float = 60) -> Any:
-    """Wait for a condition and return its value.
-
-    It is asked less often the longer it takes: most conditions are a call to the API server, on cores that all share.
-    """
-    end, pause = time.monotonic() + seconds, 0.05
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(pause)  # Between two questions: the API server tells of no condition that is made of several.
-        pause = min(pause * 1.2, 0.25)
-    raise AssertionError(f"not within {seconds} s: {what}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -282,70 +212,6 @@ def stateful_set(name: str, component: str) -> dict[str, Any]:
             "template": {"metadata": {"labels": labels | {"set": name}}, "spec": {"containers": [container]}},
         },
     }
-
-
-def _declared(held: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what the rights are about: the objects of World.declare, or those of the ledger in their place."""
-    sets = [stateful_set(name, component) for name, component in WORKLOADS]
-    own = [{**each, "apiVersion": "apps/v1", "kind": "StatefulSet"} for each in sets]
-    own.append({**stateful_set("slurm-rest", "rest"), "apiVersion": "apps/v1", "kind": "Deployment"})
-    for kind, name in (("ConfigMap", "slurm-config-wanted"), ("Secret", "slurm-keys")):
-        own.append({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}})
-    bodies = {(each["kind"], each["metadata"]["name"]): each for each in (*own, *held)}
-    return [*bodies.values()]
-
-
-def kubeconfig_of_role(world: World, folder: Path, held: Iterable[dict[str, Any]] = ()) -> Path:
-    """A kubeconfig of a service account with the Role and the policy that the program declares, and nothing else.
-
-    Args:
-        world: the namespace.
-        folder: where the file is to stand.
-        held: bodies of the ledger's objects.
-    """
-    objects = _declared(held)
-    metadata = {"name": f"slurm-operator-{world.namespace}"}
-    policies = operator_policy.manifests(world.namespace, objects, metadata)
-    for each in policies:
-        path = f"/apis/admissionregistration.k8s.io/v1/{informer.plural(each.kind)}"
-        world.admin.call("POST", path, dict(each.body))
-    named = {"metadata": {"name": "slurm-operator"}}
-    world.create("serviceaccounts", named)
-    identities = {(each["apiVersion"], each["kind"], each["metadata"]["name"]) for each in objects}
-    world.create("roles", named | {"rules": program.rules(identities)})
-    subject = {"kind": "ServiceAccount", "name": "slurm-operator", "namespace": world.namespace}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "slurm-operator"}
-    world.create("rolebindings", named | {"subjects": [subject], "roleRef": role})
-    request: dict[str, Any] = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    path = world.path("serviceaccounts", "slurm-operator", "token")
-    token = world.admin.call("POST", path, request)["status"]["token"]
-    found = world.admin.access
-    cluster = {"server": found.server, "certificate-authority-data": found.ca_data}
-    path_ = folder / "kubeconfig"
-    path_.write_text(
-        json.dumps(
-            {
-                "current-context": "c",
-                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-                "clusters": [{"name": "c", "cluster": cluster}],
-                "users": [{"name": "u", "user": {"token": token}}],
-            }
-        )
-    )
-    return path_
-
-
-def let_read_nodes(world: World) -> None:
-    """Give the operator of a namespace the rights to Kubernetes nodes that the program declares."""
-    rbac, metadata = "/apis/rbac.authorization.k8s.io/v1", {"name": f"operator-{world.namespace}"}
-    role = {"metadata": metadata, "rules": program.node_rules(replaces=True)}
-    world.admin.call("POST", f"{rbac}/clusterroles", role)
-    binding = {
-        "metadata": metadata,
-        "subjects": [{"kind": "ServiceAccount", "name": "slurm-operator", "namespace": world.namespace}],
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": metadata["name"]},
-    }
-    world.admin.call("POST", f"{rbac}/clusterrolebindings", binding)
 
 
 @contextlib.contextmanager
