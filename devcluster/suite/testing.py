@@ -37,7 +37,7 @@ from devcluster.vm import tests as vm_tests
 
 CHOSEN_ON_V2 = "chosen tests"
 KERNEL = "kernel and roots"
-"""What tests/vm needs: roots of jails and, unless this machine's own kernel will do, the guest's."""
+"""Roots of jails for tests/vm, and a guest's kernel unless this machine's own one will do."""
 Result = TypeVar("Result")
 BUILD_BUDGET_MINUTES = {"toolchain": 15, "images": 12, KERNEL: 15}
 WITHOUT_KERNEL_MINUTES = 55.0

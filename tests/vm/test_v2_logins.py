@@ -43,7 +43,7 @@ def test_a_session_is_in_its_users_group(cluster: V2Cluster) -> None:
 
 
 def fill(mib: int, then: str = "") -> str:
-    """A process that takes so much memory, runs a shell command while it has it, and tells its own exit status."""
+    """Return a process that takes so much memory, runs a shell command meanwhile, and tells its exit status."""
     return f"""perl -e '$n = length("a" x (shift() << 20)); system(shift)' {mib} '{then}'; echo status $?"""
 
 
