@@ -1,4 +1,4 @@
-"""What the job of a long check may report beside its exit status: a small JSON object in the job's Comment.
+"""The report of a long check's job, beside its exit status: a small JSON object in the job's Comment.
 
 `slurm-check-report` in the jail writes it, and the operator reads it. docs/long-check-report.schema.json is made of
 this.
