@@ -61,7 +61,9 @@ cd "${burner%/*}" || exit 3
 "$burner" -h >/dev/null 2>&1
 ENDED
 well=$("$burner" SECONDS 2>/dev/null | tr '\\r' '\\n' | sed -n '/^[[:space:]]*GPU [0-9]*: OK$/p' | wc -l)
-[ "$well" -eq "$gpus" ] || exit 1
+[ "$well" -eq "$gpus" ] && exit
+slurm-check-report FAIL --measured "$well" --least "$gpus" --unit GPUs 'the others computed wrongly, or did not end'
+exit 1
 """.replace("ENDED\n", _ENDED.lstrip())
 _IB_WRITE_BW: Final = """
 # The second node writes into this one's memory for 5 s, by each adapter of the pod: the slowest counts.

@@ -22,10 +22,14 @@ need() {
 _JUDGE: Final = """
 judge() {
     percent=$(($1 / LEAST))
+    said=PASS
+    [ "$percent" -ge 100 ] || said=FAIL
+    measured=$(($1 / 100)).$(($1 % 100 / 10))$(($1 % 10))
+    slurm-check-report "$said" --measured "$measured" --least "$LEAST" --unit "$UNIT" || :
     [ "$percent" -ge 100 ] || exit $((10 + percent))
 }
 """
-"""Compares hundredths of the threshold's unit with it."""
+"""Compares hundredths of the threshold's unit with it, and reports what it measured."""
 _MEMORY_BANDWIDTH: Final = """
 # Each CPU writes zeros into a buffer that is larger than its caches.
 buffer_mib=32 times=1000
@@ -171,7 +175,8 @@ def _threshold(check: LongCheck) -> str:
     """Return the lines with the threshold and the way to compare it."""
     if check.builtin is None or not check.builtin.measures:
         return ""
-    return _JUDGE if check.least is None else f"LEAST={check.least}\n{_JUDGE}"
+    least = "" if check.least is None else f"LEAST={check.least}\n"
+    return f"UNIT={check.builtin.unit}\n{least}{_JUDGE}"
 
 
 _PARTS: Final[Mapping[Builtin, Callable[[LongCheck], str]]] = {

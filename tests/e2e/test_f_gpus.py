@@ -252,7 +252,7 @@ def all_reduce(slurm):
 
 @pytest.mark.parametrize(
     ("answer", "evidence"),
-    [("230.0", "(it reached 50 % of its GPUs' GB/s)"), ("hangs", "TIMEOUT")],
+    [("230.0", "exit status 60: 230 GB/s of at least 460"), ("hangs", "TIMEOUT")],
     ids=["is slow", "hangs"],
 )
 def test_an_all_reduce_that_is_bad_drains_its_node_until_it_passes(slurm, all_reduce, answer, evidence):

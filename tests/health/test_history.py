@@ -94,7 +94,7 @@ def test_it_is_explained_what_is_wrong_since_when_what_drains_and_who_lifts_that
     ("reason", "who"),
     [
         (
-            "pulumi-slurm:health long all-reduce: job 8 FAILED",
+            "pulumi-slurm:health long all-reduce: job 8 FAILED, exit status 63: 215 GB/s of at least 400; a (slow) GPU",
             "when the check passed again (returnAfterPasses), or a person: scontrol update nodename=gpu-0",
         ),
         ("pulumi-slurm:jail: storage hangs", "the node lifts it when a test step"),
@@ -105,7 +105,9 @@ def test_it_is_explained_what_is_wrong_since_when_what_drains_and_who_lifts_that
 )
 def test_it_is_explained_who_lifts_a_drain(reason: str, who: str) -> None:
     record = f"NodeName=gpu-0 State=IDLE+DRAIN Reason={reason} [alice@2026-11-26T12:00:31] Comment=x"
-    assert any(who in line for line in explain.of_record(Known("gpu-0", record)))
+    said = [*explain.of_record(Known("gpu-0", record))]
+    assert f"  {reason}" in said
+    assert any(who in line for line in said)
 
 
 def test_without_an_answer_or_a_run_it_says_so(capsys, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

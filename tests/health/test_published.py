@@ -9,13 +9,14 @@ import pytest
 from node_health import catalogue
 from node_health import thresholds as of_node
 from node_health.check import Applies, Check
-from published import schema, table, thresholds
+from published import reports, schema, table, thresholds
 
 AGAIN = "run `PYTHONPATH=.:health .venv/bin/python -m published`, and look at `git diff`"
 
 
 def test_the_files_are_current() -> None:
     assert schema.FILE.read_text() == schema.text(), AGAIN
+    assert reports.FILE.read_text() == reports.text(), AGAIN
     assert of_node.FILE.read_text() == thresholds.text(), AGAIN
     assert table.FILE.read_text() == table.text(), AGAIN
 

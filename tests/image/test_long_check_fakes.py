@@ -37,14 +37,14 @@ def rest(cluster: SmallCluster) -> Rest:
 @pytest.mark.parametrize(
     ("check", "answers", "expected"),
     [
-        (ALL_REDUCE, {}, (Verdict.PASS, "")),
-        (ALL_REDUCE, {"all_reduce_perf": "230.0"}, (Verdict.FAIL, "(it reached 50 % of its GPUs' GB/s)")),
+        (ALL_REDUCE, {}, (Verdict.PASS, "GB/s of at least 460")),
+        (ALL_REDUCE, {"all_reduce_perf": "230.0"}, (Verdict.FAIL, "exit status 60: 230 GB/s of at least 460")),
         (ALL_REDUCE, {"all_reduce_perf": "exit 2"}, (Verdict.FAIL, "FAILED, exit status 1")),
         (ALL_REDUCE, {"all_reduce_perf": "silent"}, (Verdict.UNKNOWN, "it could not look")),
         (DIAG, {}, (Verdict.PASS, "")),
         (DIAG, {"dcgmi": "faulty"}, (Verdict.FAIL, "FAILED, exit status 1")),
         (DIAG, {"dcgmi": "alone"}, (Verdict.UNKNOWN, "it could not look")),
-        ({"builtin": "gpu-burn"}, {"gpu_burn": "faulty"}, (Verdict.FAIL, "FAILED, exit status 1")),
+        ({"builtin": "gpu-burn"}, {"gpu_burn": "faulty"}, (Verdict.FAIL, "exit status 1: 7 GPUs of at least 8; ")),
         ({"builtin": "nvbandwidth"}, {"nvbandwidth": "48.5"}, (Verdict.PASS, "")),
     ],
     ids=["fast", "slow", "fails", "silent", "diag", "diag fails", "no host engine", "burn", "copies"],

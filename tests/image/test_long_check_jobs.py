@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 
 import pytest
 from slurm_operator.clients.slurm import hostlist
@@ -15,9 +16,10 @@ from slurm_operator.state.slurm import SeenCheckJob
 
 from components.config.nodes.long_checks import LongCheck as Configured
 from components.control import long_checks as scripts
+from contract import names
 from tests.image.pods import WORKER
 from tests.image.slurmrestd import Rest
-from tests.image.small_cluster import SmallCluster
+from tests.image.small_cluster import ALICE, SmallCluster
 
 NOBODYS = """#!/bin/sh
 [ "$(id -u)" = 65534 ] || exit 40
@@ -52,6 +54,7 @@ def verdict(
         mine = SeenCheckJob(
             *(shown["name"], shown["user_id"], hostlist.expand(shown["required_nodes"]), frozenset(shown["job_state"])),
             status=status["number"] if status["set"] else None,
+            comment=shown["comment"],
         )
         return long_checks.judge(found, mine, least)
 
@@ -78,3 +81,37 @@ def test_a_checks_job_runs_in_the_jail_as_nobody_and_its_end_is_its_verdict(
     said = verdict(cluster, rest, script)
     assert said
     assert said[0] is expected, said
+
+
+def test_what_a_job_reports_arrives_with_its_end(cluster: SmallCluster, rest: Rest) -> None:
+    report = "slurm-check-report FAIL --measured 215.4 --least 400 --unit GB/s 'GPU 3: the slowest (of 8)'"
+    failed = verdict(cluster, rest, f"#!/bin/sh\n{report} || exit 41\nexit 20\n")
+    assert failed
+    assert failed[0] is Verdict.FAIL
+    assert failed[1].endswith(" FAILED, exit status 20: 215.4 GB/s of at least 400; GPU 3: the slowest (of 8)")
+    slow = scripts.script(Configured(name="a", partition="main", builtin="memory-bandwidth", least=9999))
+    measured = verdict(cluster, rest, slow, least="9999 GB/s")
+    assert measured
+    assert re.search(r" FAILED, exit status 1\d: \d+\.?\d* GB/s of at least 9999$", measured[1]), measured
+
+
+def test_a_jobs_report_overrules_no_exit_status(cluster: SmallCluster, rest: Rest) -> None:
+    lies = verdict(cluster, rest, "#!/bin/sh\nslurm-check-report PASS || exit 41\nexit 20\n")
+    assert lies
+    assert (lies[0], lies[1].endswith("exit status 20, though it reported PASS")) == (Verdict.FAIL, True), lies
+    forgot = verdict(cluster, rest, "#!/bin/sh\nslurm-check-report FAIL 'one link is down'\n")
+    assert forgot == (Verdict.UNKNOWN, "it exited with 0, though it reported FAIL: one link is down")
+
+
+def test_only_its_owner_reports_for_a_job(cluster: SmallCluster, rest: Rest) -> None:
+    check = LongCheck("test", "main", ("cpu",), 86_400, 10, 25, drains=True, script="#!/bin/sh\n")
+    deadline = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
+    held = rest.call("POST", "/job/submit", {"job": job(Submission(check, WORKER, deadline))})["job_id"]
+
+    def reported(user: int) -> tuple[bool, str]:
+        said = cluster.jail(f"SLURM_JOB_ID={held} slurm-check-report PASS", user=user)
+        return said.returncode == 0, rest.call("GET", f"/job/{held}")["jobs"][0]["comment"]
+
+    assert reported(ALICE) == (False, "")
+    assert reported(names.LONG_CHECK_USER_ID) == (True, '{"verdict":"PASS"}')
+    assert cluster.jail(f"scancel {held}").returncode == 0

@@ -44,11 +44,13 @@ def test_a_builtin_measures_with_its_real_tool_and_compares(
         declared = Configured(name="a", partition="main", least=least, **check)
         return verdict(cluster, rest, script(declared), *others, least=f"{least} MB/s")
 
-    assert said(1) == (Verdict.PASS, "")
+    passed = said(1)
+    assert passed
+    assert (passed[0], "MB/s of at least 1" in passed[1]) == (Verdict.PASS, True), passed
     failed = said(1_000_000)
     assert failed
     assert failed[0] is Verdict.FAIL, failed
-    assert "% of 1000000 MB/s)" in failed[1]
+    assert "MB/s of at least 1000000" in failed[1]
     assert cluster.jail(f"ls {SCRATCH}").stdout == ""
 
 

@@ -24,6 +24,7 @@ def test_every_program_of_slurm_runs_in_it(cluster: SmallCluster) -> None:
     assert said["srun"].startswith("slurm")
     for name in ("slurm-user", "slurm-image"):
         assert said.pop(name) == f"{name}: needs python3 in the jail: install it there"
+    assert said["slurm-check-report"].startswith("slurm-check-report: usage: ")
     broken = {name: first for name, first in said.items() if "not found" in first or "loading shared" in first}
     assert not broken
 

@@ -186,11 +186,11 @@ class FakeSlurm:
         self.jobs[number] |= {**mine, "required_nodes": ",".join(asked["required_nodes"])}
         return number
 
-    def fail_job(self, number: int, status: int) -> None:
-        """A job runs, and its script ends with that exit status."""
+    def fail_job(self, number: int, status: int, comment: str) -> None:
+        """A job runs, and its script leaves a comment and ends with that exit status."""
         with self.lock:
             code = {"status": ["ERROR"], "return_code": {"set": True, "infinite": False, "number": status}}
-            self.jobs[number] |= {"job_state": ["FAILED"], "exit_code": code}
+            self.jobs[number] |= {"job_state": ["FAILED"], "exit_code": code, "comment": comment}
             self._changed()
 
     def end_job(self, number: int) -> None:

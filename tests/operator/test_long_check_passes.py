@@ -41,8 +41,9 @@ def test_each_idle_node_is_checked_and_one_that_fails_is_drained(running_operato
     assert (first["required_nodes"], first["user_id"]) == ("cpu-0", names.LONG_CHECK_USER_ID)
     (row,) = world.get("slurmclusters", "test")["status"]["longChecks"]
     assert [job["id"] for job in row["jobs"]] == [first["job_id"]]
-    world.slurm.fail_job(first["job_id"], 50)
-    why = f"job {first['job_id']} FAILED, exit status 50 (it reached 40 % of 200 GB/s)"
+    report = '{"verdict":"FAIL","measured":80.5,"least":200,"unit":"GB/s"}'
+    world.slurm.fail_job(first["job_id"], 50, report)
+    why = f"job {first['job_id']} FAILED, exit status 50: 80.5 GB/s of at least 200"
     expected = f"pulumi-slurm:health long bandwidth: {why}"
     until(lambda: world.slurm.nodes["cpu-0"]["reason"] == expected, "it is drained")
     (second,) = until(lambda: released(world), "the next job may begin")
@@ -55,6 +56,8 @@ def test_each_idle_node_is_checked_and_one_that_fails_is_drained(running_operato
         return found
 
     until(lambda: verdicts() == {"FAIL": 1, "PASS": 1}, "both count")
+    (row,) = world.get("slurmclusters", "test")["status"]["longChecks"]
+    assert [group.get("why") for group in row["checked"] if group["nodes"] == ["cpu-0"]] == [why]
     assert "DRAIN" in world.slurm.nodes["cpu-0"]["state"]
 
 

@@ -95,7 +95,7 @@ def test_a_node_that_fails_is_drained_with_the_checks_name_and_counts_when_it_is
     assert not [change for change in decided.changes if isinstance(change, Counted)]
     failed = ledger_of(dataclasses.replace(OPEN, failed="job 7 FAILED, exit status 1"))
     drained = decide(state(8, node("cpu-1", "IDLE DRAIN", FAILED)), failed)
-    assert (drained.drains, drained.changes) == ([], [Counted(7, Verdict.FAIL, NOW)])
+    assert (drained.drains, drained.changes) == ([], [Counted(7, Verdict.FAIL, NOW, "job 7 FAILED, exit status 1")])
 
 
 def test_a_verdict_waits_for_the_end_of_a_drain_that_others_lift() -> None:
@@ -108,13 +108,13 @@ def test_a_verdict_waits_for_the_end_of_a_drain_that_others_lift() -> None:
 def test_a_persons_drain_stays_and_ends_the_check() -> None:
     failed = ledger_of(dataclasses.replace(OPEN, failed="job 7 TIMEOUT"))
     decided = decide(state(8, node("cpu-1", "IDLE DRAIN", "fan", "alice")), failed)
-    assert (decided.drains, decided.changes) == ([], [Counted(7, Verdict.FAIL, NOW)])
+    assert (decided.drains, decided.changes) == ([], [Counted(7, Verdict.FAIL, NOW, "job 7 TIMEOUT")])
 
 
 def test_a_check_that_only_notes_drains_nothing_and_is_told_of() -> None:
     notes = dataclasses.replace(CHECK, drains=False)
     decided = decide(state(), ledger_of(dataclasses.replace(OPEN, failed="job 7 TIMEOUT")), check=notes)
-    assert (decided.drains, decided.changes) == ([], [Counted(7, Verdict.FAIL, NOW)])
+    assert (decided.drains, decided.changes) == ([], [Counted(7, Verdict.FAIL, NOW, "job 7 TIMEOUT")])
     after = decide(state(), ledger_of(latest={"cpu-1": Latest(Verdict.FAIL, NOW)}), check=notes)
     assert Finding(Reason.LONG_CHECK_FAILED, "long check bandwidth failed: cpu-1") in after.findings
     assert "cpu-1" not in [submission.node for submission in after.submissions]

@@ -119,7 +119,10 @@ def decide(job: CheckJob, seen: SeenCheckJob) -> long_checks.Decision:
 
 def test_a_group_that_fails_drains_nobody_and_a_suspect_that_fails_is_drained() -> None:
     group = decide(GROUP, ended("cpu-0", "cpu-1"))
-    assert (group.drains, group.changes) == ([], [Counted(7, Verdict.FAIL, NOW)])
+    assert (group.drains, group.changes) == (
+        [],
+        [Counted(7, Verdict.FAIL, NOW, "job 7 FAILED, exit status 1 beside cpu-1")],
+    )
     why = "job 7 FAILED, exit status 1 beside cpu-1"
     accused = decide(ACCUSING, ended("cpu-0", "cpu-1"))
     assert accused.changes == [Failed(7, why)]

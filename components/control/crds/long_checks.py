@@ -64,7 +64,7 @@ def told() -> Schema:
         "at": TIME,
         "verdict": {"type": "string", "enum": ["PASS", "FAIL", "UNKNOWN", "NONE", "SUSPECT"]},
         "nodes": _NODES,
-        "why": described("string", "Why a verdict is UNKNOWN."),
+        "why": described("string", "Why, with what the job reported; up to 100 such texts."),
     }
     requested = {
         "text": {"description": "The text of the annotation.", **text(4_096)},

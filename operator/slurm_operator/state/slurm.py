@@ -14,6 +14,7 @@ class SeenCheckJob:
     """A job as slurmctld has it, as far as it tells whose it is and how it ended.
 
     `nodes` are those that it asked for. `status` is its exit status, None without one. `held`: nobody released it.
+    `comment` is what it reports (contract/check_reports.py).
     """
 
     name: str
@@ -22,6 +23,7 @@ class SeenCheckJob:
     states: frozenset[str]
     status: int | None = None
     held: bool = False
+    comment: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

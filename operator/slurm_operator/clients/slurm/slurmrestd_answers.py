@@ -138,6 +138,7 @@ class CheckJob(msgspec.Struct):
     required_nodes: str = ""
     exit_code: Ended | None = None
     hold: bool = False
+    comment: str = ""
 
 
 class QuietJob(msgspec.Struct):

@@ -77,7 +77,7 @@ def check_job(item: answers.CheckJob) -> SeenCheckJob:
     status = _given(item.exit_code.return_code) if item.exit_code else None
     seen = states(item.name, item.job_state)
     nodes = _nodes_or_every(item.required_nodes)
-    return SeenCheckJob(item.name, item.user_id, nodes, seen, status, held=item.hold)
+    return SeenCheckJob(item.name, item.user_id, nodes, seen, status, item.hold, item.comment)
 
 
 def quiet_job(item: answers.QuietJob) -> SeenQuietJob:

@@ -43,7 +43,7 @@ ASSOCIATE = (
     "sacctmgr add user nobody account=NAME"
 )
 _ANSWERED = "LongCheckAnswered"
-"""Name of the Event with the verdict about a node that somebody asked for."""
+"""Name of the Event with the verdict about a node that somebody asked for, or with a warning."""
 _LEAST_PRIORITY = 2_147_483_645
 """The largest `nice` that Slurm takes."""
 

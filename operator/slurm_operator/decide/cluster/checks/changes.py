@@ -60,7 +60,7 @@ class Failed:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Counted:
-    """A job has its verdict and leaves the ledger; `why` it is UNKNOWN."""
+    """A job has its verdict and leaves the ledger; `why`, with what it reported."""
 
     job_id: int
     verdict: Verdict
@@ -143,7 +143,9 @@ def _said(
         kept = {node for node in job.others if job.blames and before(node) is Verdict.PASS}
         suspects = {node for node in job.nodes if before(node) in SUSPICIOUS}
         said = {node: Verdict.SUSPECT if node in suspects else verdict for node in job.nodes - kept}
-    return {(job.check, node): Latest(word, at, why if word is Verdict.UNKNOWN else "") for node, word in said.items()}
+    # A suspect stays one for its failure, not for what kept a later job from a verdict.
+    words_of = {node: why if verdict in (Verdict.FAIL, word) else "" for node, word in said.items()}
+    return {(job.check, node): Latest(word, at, words_of[node]) for node, word in said.items()}
 
 
 def pending(told: Ledger, changes: Iterable[Change]) -> list[Change]:

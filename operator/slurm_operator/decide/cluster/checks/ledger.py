@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
+import itertools
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
@@ -27,6 +28,8 @@ class Verdict(enum.StrEnum):
     SUSPECT = "SUSPECT"
 
 
+MOST_WHYS = 100
+"""Texts of a check that the status has, those of nodes that did not pass first, then the latest."""
 SUSPICIOUS = frozenset({Verdict.FAIL, Verdict.SUSPECT})
 """Latest verdicts with which a node is no partner of suspects."""
 
@@ -71,7 +74,7 @@ class CheckJob:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Latest:
-    """The latest verdict of a check about a node; `why` it is UNKNOWN, empty for other verdicts."""
+    """The latest verdict of a check about a node, and `why`, with what its job reported."""
 
     verdict: Verdict
     at: datetime.datetime
@@ -187,10 +190,15 @@ def written(ledger: Ledger, declared: Iterable[str], nodes: Container[str] | Non
 
 def _row(ledger: Ledger, name: str, nodes: Container[str] | None) -> dict[str, Any]:
     jobs = [job for _, job in sorted(ledger.jobs.items()) if job.check == name]
+    latest = {
+        node: said for (of, node), said in ledger.latest.items() if of == name and (nodes is None or node in nodes)
+    }
+    first = sorted(latest.values(), key=lambda said: (said.verdict is Verdict.PASS, -said.at.timestamp()))
+    whys = frozenset(itertools.islice(dict.fromkeys(said.why for said in first if said.why), MOST_WHYS))
     groups: dict[Latest, list[str]] = {}
-    for (check, node), said in ledger.latest.items():
-        if check == name and (nodes is None or node in nodes):
-            groups.setdefault(said, []).append(node)
+    for node, said in latest.items():
+        kept = said if said.why in whys else dataclasses.replace(said, why="")
+        groups.setdefault(kept, []).append(node)
     verdicts = {str(verdict): ledger.counts[name, verdict] for verdict in Verdict if (name, verdict) in ledger.counts}
     lists = {
         "jobs": [_job(job) for job in jobs],

@@ -16,7 +16,7 @@ from contract import names, reasons
 from contract.conditions import Reason
 from slurm_operator import drains
 from slurm_operator.actions import Action, Drain
-from slurm_operator.decide.cluster.checks import requests, retries, selection
+from slurm_operator.decide.cluster.checks import reports, requests, retries, selection
 from slurm_operator.decide.cluster.checks.changes import Change, Counted, Failed
 from slurm_operator.decide.cluster.checks.ledger import Aim, CheckJob, Ledger, Verdict
 from slurm_operator.decide.cluster.checks.selection import Submission
@@ -52,7 +52,7 @@ class Decision:
         actions: on reservations and nodes that are tried again.
         submissions: new jobs.
         findings: what somebody should know.
-        answers: what jobs say of nodes that somebody asked for, as sentences.
+        answers: what jobs say of nodes that somebody asked for, and warnings, as sentences.
     """
 
     changes: list[Change] = dataclasses.field(default_factory=list)
@@ -87,19 +87,22 @@ def judge(job: CheckJob, seen: SeenCheckJob | None, least: str = "") -> tuple[Ve
         return Verdict.UNKNOWN, "slurmctld does not know it any more"
     if slurm_nodes.has_not_ended(seen.states):
         return None
+    report = reports.read(seen.comment)
     if "COMPLETED" in seen.states:
-        return Verdict.PASS, ""
+        well, said = reports.passed(report)
+        return Verdict.PASS if well else Verdict.UNKNOWN, said
     failed = sorted(seen.states & _FAILED)
     if not failed:
         return Verdict.NONE, ", ".join(sorted(seen.states))
     if failed == ["FAILED"] and seen.status in _COULD_NOT_LOOK:
         why = _PROGRAM_MISSING if seen.status in _MISSING else "it could not look"
-        return Verdict.UNKNOWN, f"{why} (exit status {seen.status})"
-    beside = f" beside {shown(job.others)}" if job.others else ""
-    return Verdict.FAIL, f"job {job.job_id} {failed[0]}{_evidence(failed[0], seen.status, least)}{beside}"
+        return Verdict.UNKNOWN, f"{why} (exit status {seen.status}){reports.beside(report, Verdict.UNKNOWN)}"
+    others = f" beside {shown(job.others)}" if job.others else ""
+    status = _status(failed[0], seen.status, "" if isinstance(report, reports.Report) else least)
+    return Verdict.FAIL, f"job {job.job_id} {failed[0]}{status}{others}{reports.beside(report, Verdict.FAIL)}"
 
 
-def _evidence(state: str, status: int | None, least: str) -> str:
+def _status(state: str, status: int | None, least: str) -> str:
     if state != "FAILED" or status is None:
         return ""
     if least and _PERCENTAGE_FROM <= status <= _PERCENTAGE_TO:
@@ -210,11 +213,13 @@ def _count(
 ) -> None:
     """Count a job, and tell those who asked for it."""
     verdict, why = judged
-    decided.changes.append(Counted(job.job_id, verdict, now, why if verdict is Verdict.UNKNOWN else ""))
+    decided.changes.append(Counted(job.job_id, verdict, now, "" if verdict is Verdict.NONE else why))
     nodes = sorted((node for node in job.nodes if ledger.request(job.check, node)), key=selection.natural)
     if nodes and verdict is not Verdict.NONE:
         said = f"{verdict} ({why})" if why else verdict
         decided.answers.append(f"long check {job.check} on request: {shown(nodes)}: {said}")
+    elif verdict is Verdict.PASS and why.startswith(reports.WARNING):
+        decided.answers.append(f"long check {job.check}: {shown(sorted(job.nodes, key=selection.natural))}: {why}")
 
 
 def _is_drained_by(node: SlurmNode, check: str) -> bool:
@@ -241,7 +246,9 @@ def _findings(
         words = [f"{retry.node} ({retry.passes} of {check.passes} passes)" for retry in again]
         yield Finding(Reason.LONG_CHECK_FAILED, f"{told} tries again: {shown(words)}")
     if failed := of(Verdict.FAIL):
-        yield Finding(Reason.LONG_CHECK_FAILED, f"{told} failed: {shown(failed)}")
+        whys = {node: ledger.latest[check.name, node].why for node in failed}
+        words = [f"{node} ({whys[node]})" if whys[node] else node for node in failed]
+        yield Finding(Reason.LONG_CHECK_FAILED, f"{told} failed: {shown(words)}")
     if suspects := of(Verdict.SUSPECT):
         next_jobs = "each is tested beside others"
         if not selection.has_partners(check, members, ledger):
