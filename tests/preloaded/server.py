@@ -44,7 +44,7 @@ def main() -> None:
     # A thread would not be in what is forked, and whatever it holds would stay locked.
     assert threading.active_count() == len([*Path("/proc/self/task").iterdir()]) == 1
     gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, _reap)  # To ignore the signal would hide how much they computed.
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(sys.argv[1])
         listening.listen()
@@ -56,6 +56,12 @@ def main() -> None:
                 continue
             listening.close()
             _watch(connection)
+
+
+def _reap(*_: object) -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _watch(connection: socket.socket) -> None:
