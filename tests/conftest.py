@@ -14,6 +14,7 @@ import pytest
 from devcluster.apiserver.control_plane import ApiServer
 from devcluster.suite import order
 from tests.health.fakes import nvml as fake_nvml
+from tests.preloaded.starts import preloaded_python
 
 # How long an example takes says how busy the machine is, and nothing about what is tested.
 hypothesis.settings.register_profile(
@@ -55,6 +56,13 @@ def apiserver(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Itera
     """A real API server without a node, one per test run: use a namespace of your own in it."""
     with ApiServer(tmp_path_factory.mktemp("apiserver"), binaries) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def preloaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for PATH with a `python3` that has imported Pulumi, this checkout's program and the stand-in."""
+    with preloaded_python(tmp_path_factory.mktemp("preloaded")) as folder:
+        yield folder
 
 
 @pytest.fixture(scope="session")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from devcluster.apiserver.control_plane import ApiServer
 from devcluster.stacks import kubernetes_plugin as plugin
-from tests.known_packages import python_that_knows_its_packages
+from tests.preloaded.starts import OWN_PROCESSES
 from tests.provider.stacks import Cluster, Stack
 
 CONTROLLERS = (
@@ -42,11 +43,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def plugin_folder(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for PATH, where the engine finds the plugin by its name."""
+def plugin_folder(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory, preloaded: Path) -> Path:
+    """A folder for PATH, where the engine finds the plugin by its name, and a Python that has imported Pulumi."""
     folder = tmp_path_factory.mktemp("plugin")
     (folder / plugin.STAND_IN.name).symlink_to(pytestconfig.stash[PLUGIN].file)
-    return python_that_knows_its_packages(folder)
+    (folder / "python3").symlink_to(preloaded / "python3")
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -81,11 +83,31 @@ def pulumi_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("pulumi-home")
 
 
+@pytest.fixture(scope="session")
+def new_stack(
+    binaries: Path, cluster: Cluster, pulumi_home: Path, plugin_folder: Path
+) -> Callable[[Path], contextlib.AbstractContextManager[Stack]]:
+    """Makes a context with a stack in a folder, and with its namespace."""
+
+    @contextlib.contextmanager
+    def make(folder: Path) -> Iterator[Stack]:
+        made = Stack(folder, [plugin_folder, binaries], cluster, pulumi_home)
+        answer = cluster.call("POST", "/api/v1/namespaces", {"metadata": {"name": made.namespace}})
+        assert answer["kind"] == "Namespace", answer
+        yield made
+        cluster.call("DELETE", f"/api/v1/namespaces/{made.namespace}")
+        shutil.rmtree(folder, ignore_errors=True)
+
+    return make
+
+
 @pytest.fixture
-def stack(tmp_path: Path, binaries: Path, cluster: Cluster, pulumi_home: Path, plugin_folder: Path) -> Iterator[Stack]:
-    made = Stack(tmp_path, [plugin_folder, binaries], cluster, pulumi_home)
-    answer = cluster.call("POST", "/api/v1/namespaces", {"metadata": {"name": made.namespace}})
-    assert answer["kind"] == "Namespace", answer
-    yield made
-    cluster.call("DELETE", f"/api/v1/namespaces/{made.namespace}")
-    shutil.rmtree(tmp_path, ignore_errors=True)
+def stack(new_stack: Callable[[Path], contextlib.AbstractContextManager[Stack]], tmp_path: Path) -> Iterator[Stack]:
+    with new_stack(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def own_processes(stack: Stack) -> None:
+    """The stack's program and the stand-in start as they do for users, for tests of how they end."""
+    stack.environment[OWN_PROCESSES] = "1"

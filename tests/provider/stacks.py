@@ -80,7 +80,7 @@ class Stack:
             "PULUMI_CONFIG_PASSPHRASE": "test",
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-            "PULUMI_STANDIN_PYTHON": sys.executable,
+            "PULUMI_STANDIN_PYTHON": str(shutil.which("python3", path=path)),
             "KUBECONFIG": str(cluster.kubeconfig),
             "PULUMI_STACK": "test",
         }

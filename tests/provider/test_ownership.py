@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 
 from components import keys
 from contract import names
-from tests.provider.stacks import Stack
+from tests.provider.stacks import Cluster, Stack
 from tests.unit.samples import SMALL
 
 pytestmark = pytest.mark.apiserver
@@ -75,41 +77,60 @@ def owner(stack: Stack) -> Stack:
     return stack
 
 
+@pytest.fixture(scope="module")
+def settled(
+    new_stack: Callable[[Path], contextlib.AbstractContextManager[Stack]], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stack]:
+    """Such a stack for several tests, which change nothing of its cluster."""
+    with new_stack(tmp_path_factory.mktemp("settled")) as made:
+        program(made, KEYS_AND_LEDGER)
+        made.up()
+        yield made
+
+
 @pytest.fixture
-def second(owner: Stack, tmp_path: Path, binaries: Path, plugin_folder: Path, pulumi_home: Path) -> Stack:
-    """A stack of the same name in another backend, for the same namespace."""
-    folder = tmp_path / "second"
-    folder.mkdir()
-    made = Stack(folder, [plugin_folder, binaries], owner.cluster, pulumi_home)
-    made.namespace = owner.namespace
-    return made
+def other_backend(
+    cluster: Cluster, tmp_path: Path, binaries: Path, plugin_folder: Path, pulumi_home: Path
+) -> Callable[[Stack], Stack]:
+    """Makes a stack of the same name in another backend, for the same namespace."""
+
+    def make(first: Stack) -> Stack:
+        folder = tmp_path / "second"
+        folder.mkdir()
+        made = Stack(folder, [plugin_folder, binaries], cluster, pulumi_home)
+        made.namespace = first.namespace
+        return made
+
+    return make
 
 
-def test_the_owner_goes_on_without_a_word(owner: Stack) -> None:
-    before = contents(owner)
+def test_the_owner_goes_on_without_a_word(settled: Stack) -> None:
+    before = contents(settled)
     for asks in (False, True):
-        program(owner, KEYS_AND_LEDGER, asks=asks)
-        assert owner.steps() == {}
-    owner.up()
-    assert contents(owner) == before
-    mark = secrets(owner)[names.LEDGER]["metadata"]["annotations"][names.ANNOTATION_STACK]
+        program(settled, KEYS_AND_LEDGER, asks=asks)
+        assert settled.steps() == {}
+    settled.up()
+    assert contents(settled) == before
+    mark = secrets(settled)[names.LEDGER]["metadata"]["annotations"][names.ANNOTATION_STACK]
     assert mark == "organization/standin/test"
 
 
 @pytest.mark.parametrize("asks", [False, True])
-def test_a_second_stack_is_refused_before_anything_is_written(owner: Stack, second: Stack, asks: bool) -> None:
-    before = secrets(owner)
+def test_a_second_stack_is_refused_before_anything_is_written(
+    settled: Stack, other_backend: Callable[[Stack], Stack], asks: bool
+) -> None:
+    before, second = secrets(settled), other_backend(settled)
     program(second, EVERYTHING, asks=asks)
     if asks:
         refused = second.fails("preview")
         assert "organization/standin/test" in refused
-        assert f"'pulumi-slurm:cluster.adopt' {revision(owner)}" in " ".join(refused.split())
+        assert f"'pulumi-slurm:cluster.adopt' {revision(settled)}" in " ".join(refused.split())
     else:
         second.pulumi("preview")
     refused = second.fails("up", "--yes", "--skip-preview")
     assert "that this stack's state does not know" in " ".join(refused.split())
-    assert secrets(owner) == before
-    definitions = owner.cluster.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
+    assert secrets(settled) == before
+    definitions = settled.cluster.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
     assert not [each for each in definitions if each["spec"]["group"] == names.API_GROUP]
     assert not [each for each in second.state().values() if each["type"].startswith("kubernetes:")]
 
@@ -130,8 +151,8 @@ def test_a_lost_state_is_refused_and_adopts_the_cluster_with_its_keys(owner: Sta
     owner.pulumi("preview", "--expect-no-changes")
 
 
-def test_a_cluster_that_was_taken_over_is_its_new_stacks(owner: Stack, second: Stack) -> None:
-    before, old = contents(owner), revision(owner)
+def test_a_cluster_that_was_taken_over_is_its_new_stacks(owner: Stack, other_backend: Callable[[Stack], Stack]) -> None:
+    before, old, second = contents(owner), revision(owner), other_backend(owner)
     program(second, KEYS_AND_LEDGER, adopt=old)
     second.up()
     assert contents(owner) == before

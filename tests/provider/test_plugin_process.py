@@ -9,6 +9,7 @@ from tests.provider.stacks import Stack
 pytestmark = pytest.mark.apiserver
 
 
+@pytest.mark.usefixtures("own_processes")
 def test_the_engine_has_no_complaint_about_how_the_plugin_ended(stack: Stack) -> None:
     stack.program('k.core.v1.ConfigMap("a", metadata={"name": "a", "namespace": namespace}, opts=options)')
     stack.up()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from devcluster.cli import preview
 from devcluster.machine.progress import StepFailed
+from devcluster.stacks.stack import PROGRAMS
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -23,12 +25,15 @@ def status() -> str:
     ).stdout
 
 
-def preview_of(file: str, folder: Path) -> dict[str, Any]:
+def preview_of(file: str, folder: Path, python: Path) -> dict[str, Any]:
     """Return Pulumi's preview of a stack file; the checkout stays as it is."""
     before = status()
     output = folder / "preview.json"
     command = [sys.executable, "-m", "devcluster", "preview", file, "--out", str(output)]
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=240, check=False)
+    environment = {**os.environ, PROGRAMS: str(python)}
+    done = subprocess.run(
+        command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, timeout=240, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert status() == before
     answer: dict[str, Any] = json.loads(output.read_text())
@@ -36,8 +41,8 @@ def preview_of(file: str, folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def previewed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return preview_of("Pulumi.gpu.example.yaml", tmp_path_factory.mktemp("preview"))
+def previewed(tmp_path_factory: pytest.TempPathFactory, preloaded: Path) -> dict[str, Any]:
+    return preview_of("Pulumi.gpu.example.yaml", tmp_path_factory.mktemp("preview"), preloaded)
 
 
 def created(previewed: dict[str, Any]) -> dict[str, str]:
@@ -62,8 +67,8 @@ def test_the_example_is_previewed_from_end_to_end_without_a_cluster(previewed: d
     assert types["h100"] == types["cpu"] == "kubernetes:apps/v1:StatefulSet"
 
 
-def test_a_sites_slurm_conf_in_this_programs_words_is_previewed(tmp_path: Path) -> None:
-    types = created(preview_of("examples/Pulumi.odyssey.yaml", tmp_path))
+def test_a_sites_slurm_conf_in_this_programs_words_is_previewed(tmp_path: Path, preloaded: Path) -> None:
+    types = created(preview_of("examples/Pulumi.odyssey.yaml", tmp_path, preloaded))
     node_sets = {name for name, kind in types.items() if kind.endswith("v1alpha1:NodeSet")}
     wanted = ["general", "interact", "unrestricted", "hernquist", "kuang", "bigmem", "gpgpu", "davis"]
     assert node_sets == {f"{name}-nodes" for name in wanted}

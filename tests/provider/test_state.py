@@ -118,6 +118,7 @@ def plugins(stack: Stack, *names: bytes) -> list[int]:
     return found
 
 
+@pytest.mark.usefixtures("own_processes")
 def test_a_killed_run_is_completed_by_the_next(stack: Stack) -> None:
     path, merge = f"/api/v1/namespaces/{stack.namespace}/services/a", "application/merge-patch+json"
     stack.program(held('["example.com/hold"]'), upsert_existing_objects=True)

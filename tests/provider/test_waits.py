@@ -216,6 +216,7 @@ def test_a_wait_for_something_else_than_a_condition_is_refused(stack: Stack, thi
     assert "pulumi.com/waitFor: the stand-in provider has one" in stack.fails("up", "--yes", "--skip-preview")
 
 
+@pytest.mark.usefixtures("own_processes")
 def test_ctrl_c_ends_a_wait(stack: Stack, things: str) -> None:
     stack.program(thing(AVAILABLE))
     running = stack.start("up", "--yes", "--skip-preview")

@@ -29,20 +29,27 @@ FACTS = {
 class RecordedStack:
     """A stack with a recorded state.
 
+    Args:
+        folder: For all its files.
+        binaries: The folder with Pulumi.
+        python: The folder with the `python3` of programs and stand-in.
+        state: The name of the recorded state.
+
     Attributes:
         environment: What Pulumi's engine and the program need, with a cluster that refuses every connection.
         config_file: The stack's file.
         recorded: URNs of the state.
     """
 
-    def __init__(self, folder: Path, binaries: Path, state: str) -> None:
+    def __init__(self, folder: Path, binaries: Path, python: Path, state: str) -> None:
         self.config_file = folder / "Pulumi.dev.yaml"
         self._binaries = binaries
         (folder / "Pulumi.yaml").write_text("name: pulumi-slurm\nruntime: python\n")
         (folder / "kubeconfig").write_text(yaml.safe_dump(unreachable_kubeconfig()))
         stand_in = CHECKOUT / "devcluster/standin/bin"
         self.environment = {
-            "PATH": f"{stand_in}:{Path(sys.executable).parent}:{binaries}:{os.environ['PATH']}",
+            "PATH": f"{stand_in}:{python}:{Path(sys.executable).parent}:{binaries}:{os.environ['PATH']}",
+            "PULUMI_STANDIN_PYTHON": str(python / "python3"),
             "HOME": str(folder), "PULUMI_HOME": str(folder / "home"), "PULUMI_BACKEND_URL": f"file://{folder}",
             "PULUMI_CONFIG_PASSPHRASE": secrets.token_hex(8), "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_STACK": "dev", "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",

@@ -17,6 +17,7 @@ import yaml
 
 from devcluster.machine import bootstrap
 from devcluster.node import toolchain
+from tests.known_packages import python_that_knows_its_packages
 from tests.upgrade.recorded_stack import CHECKOUT, STATES, RecordedStack
 
 WORKFLOW = CHECKOUT / ".github" / "workflows" / "preview.yml"
@@ -61,7 +62,9 @@ def runner(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Runner:
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(CHECKOUT / name, copy / name)
     (copy / ".venv").symlink_to(Path(sys.executable).parent.parent)
-    return Runner(copy, RecordedStack(tmp_path_factory.mktemp("stack"), binaries, STATES[-1]))
+    # It imports its own copy: a file that Git does not know would be missing there.
+    python = python_that_knows_its_packages(tmp_path_factory.mktemp("python"))
+    return Runner(copy, RecordedStack(tmp_path_factory.mktemp("stack"), binaries, python, STATES[-1]))
 
 
 def test_the_comment_shows_what_would_change_though_no_cluster_is_reached(runner: Runner) -> None:

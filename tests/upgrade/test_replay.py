@@ -15,8 +15,8 @@ NEVER_REPLACED = ("Keys", "PersistentVolumeClaim", "StatefulSet", "Namespace", "
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_an_update_of_the_program_replaces_nothing_that_users_would_miss(binaries, tmp_path, state):
-    stack = RecordedStack(tmp_path, binaries, state)
+def test_an_update_of_the_program_replaces_nothing_that_users_would_miss(binaries, preloaded, tmp_path, state):
+    stack = RecordedStack(tmp_path, binaries, preloaded, state)
     plan = json.loads(stack.pulumi("preview", "--json", "--config-file", str(stack.config_file)))
 
     # What stays as it is has no step here. Under another name an old object would have a step that deletes it.
@@ -32,8 +32,8 @@ def test_an_update_of_the_program_replaces_nothing_that_users_would_miss(binarie
     assert any(step["op"] == "update" and step["urn"].endswith("StatefulSet::cpu") for step in plan["steps"])
 
 
-def test_a_stack_says_which_release_declared_it(binaries, tmp_path):
-    stack = RecordedStack(tmp_path, binaries, STATES[0])
+def test_a_stack_says_which_release_declared_it(binaries, preloaded, tmp_path):
+    stack = RecordedStack(tmp_path, binaries, preloaded, STATES[0])
     shown = stack.pulumi("preview", "--color", "never", "--config-file", str(stack.config_file))
     version = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["version"]
     assert re.search(rf'^\s*\+ version *: "{re.escape(version)}"$', shown, re.MULTILINE), shown

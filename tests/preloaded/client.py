@@ -1,0 +1,53 @@
+"""Stands for a Python program that a preloaded server runs: its files, signals and exit code are the program's.
+
+python -I -S client.py SOCKET ARGUMENTS-OF-PYTHON…
+
+It imports little, since it starts at each command of Pulumi.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+
+LOOK_SECONDS = 1.0
+
+
+def main() -> int:
+    """Return the program's exit code."""
+    parent = os.getppid()
+    asked = {"arguments": sys.argv[2:], "folder": os.getcwd(), "environment": dict(os.environ)}  # noqa: PTH109
+    message = json.dumps(asked).encode() + b"\n"
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(sys.argv[1])
+        sent = socket.send_fds(connection, [message], [0, 1, 2])
+        connection.sendall(message[sent:])
+        told = b""
+        while told.count(b"\n") < 2:
+            if select.select([connection], [], [], LOOK_SECONDS)[0]:
+                more = connection.recv(64)
+                if not more:
+                    return 1
+                told += more
+                if b"\n" in told:
+                    forward_signals(int(told.split(b"\n")[0]))
+            elif os.getppid() != parent:
+                return 1  # The program ends with this connection.
+    code = int(told.split(b"\n")[1])
+    return code if code >= 0 else 128 - code
+
+
+def forward_signals(program: int) -> None:
+    def forward(number: int, _: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(program, number)
+
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, forward)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
