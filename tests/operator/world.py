@@ -381,7 +381,11 @@ def operator(
 
 def settles(world: World, size: int) -> None:
     """Wait until so many nodes take jobs, and nothing is under way."""
-    until(lambda: world.get("slurmclusters", "test").get("status", {}).get("nodes", {}).get("ready") == size, f"{size} nodes")
+
+    def ready() -> Any:
+        return world.get("slurmclusters", "test").get("status", {}).get("nodes", {}).get("ready")
+
+    until(lambda: ready() == size, f"{size} nodes take jobs")
     world.wait("Available", "True")
     world.wait("Progressing", "False")
 
