@@ -81,7 +81,7 @@ def _at(size: int, folder: Path, image: Path) -> Values:
         world, slurm, admin = made.world, made.slurm, made.world.admin
         slurm.make_nodes("cpu", size)
         idle = _calls_of(admin, STEADY_SECONDS / 6, lambda: 0)[0] * 6
-        with operator(world, folder, made.kubeconfig, port) as process:
+        with operator(world, folder, made.kubeconfig, port, has_short_pauses=False) as process:
             world.wait(ConditionType.AVAILABLE, "True", seconds=300)
             world.wait(ConditionType.PROGRESSING, "False", seconds=300)
             before = passes(port)

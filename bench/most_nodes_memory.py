@@ -43,7 +43,7 @@ def measure(_: None) -> list[Measurement]:
         declare(server, MOST, slurm.url)
         world = cast(World, types.SimpleNamespace(namespace=NAMESPACE, operators=[]))
         port = free_ports(1)[0]
-        with operator(world, folder, _kubeconfig(server, folder), port) as process:
+        with operator(world, folder, _kubeconfig(server, folder), port, has_short_pauses=False) as process:
             _wait(port, FIRST_PASSES)
             for turn in range(CHANGES):
                 slurm.slurm.drain(f"cpu-{turn}", "bad-fan", "alice")

@@ -76,7 +76,7 @@ def _at(size: int, folder: Path, image: Path) -> Values:
         slurm.command("scancel --ctld --name=ended || true")
         slurm.submit(size, "waiting")
         slurm.forget_peaks()
-        with operator(world, folder, made.kubeconfig, port) as process:
+        with operator(world, folder, made.kubeconfig, port, has_short_pauses=False) as process:
             world.wait(ConditionType.AVAILABLE, "True", seconds=300)
             world.wait(ConditionType.PROGRESSING, "False", seconds=300)
             watch = _Watch(world, port)

@@ -16,7 +16,7 @@ from tests.operator.cuttable_proxy import CuttableProxy
 from tests.operator.fake_slurm import Fault
 from tests.operator.fake_slurmrestd import FakeSlurmrestd
 from tests.operator.test_update_passes import change_template, images
-from tests.operator.world import World, custom, metrics, operator, passes, until
+from tests.operator.world import World, custom, metrics, operator, passes, settles, until
 
 pytestmark = pytest.mark.apiserver
 
@@ -61,25 +61,25 @@ def test_a_record_that_slurm_does_not_delete_stops_no_other_move(running_operato
     assert "cpu-7" in world.slurm.nodes
 
 
-@pytest.mark.parametrize("plural", ["roles", "rolebindings"])
 def test_without_its_rights_the_operator_is_no_longer_healthy_and_goes_on_when_they_are_back(
-    running_operator: World, port: int, plural: str
+    running_operator: World, port: int
 ) -> None:
     world = running_operator
-    world.wait("Available", "True")
-    rights = world.get(plural, "slurm-operator")
-    world.delete(plural, "slurm-operator")
-    world.scale(3)
-    until(lambda: "pulumi_slurm_lease_held 0.0" in metrics(port), "acting has stopped", 60)
 
     def idle_seconds() -> int:
         return int(httpx.get(f"http://127.0.0.1:{port}/readyz").text.split(" s ago")[0].rpartition(" ")[2])
 
-    until(lambda: idle_seconds() > 2 * RENEW_SECONDS, "passes that are refused are no progress", 60)
-    assert world.size() == 2
-    assert world.condition("Available")["status"] == "True", "nothing can be written"
-    world.create(plural, {key: rights[key] for key in rights if key != "metadata"} | {"metadata": NAMED})
-    until(lambda: world.size() == 3, "it goes on by itself", 90)
+    settles(world, 2)
+    for size, plural in ((2, "roles"), (3, "rolebindings")):
+        rights = world.get(plural, "slurm-operator")
+        world.delete(plural, "slurm-operator")
+        world.scale(size + 1)
+        until(lambda: "pulumi_slurm_lease_held 0.0" in metrics(port), f"acting has stopped without {plural}", 60)
+        until(lambda: idle_seconds() > 2 * RENEW_SECONDS, "passes that are refused are no progress", 60)
+        assert world.size() == size
+        assert world.condition("Available")["status"] == "True", "nothing can be written"
+        world.create(plural, {key: rights[key] for key in rights if key != "metadata"} | {"metadata": NAMED})
+        settles(world, size + 1)  # It goes on by itself.
 
 
 def test_a_node_drained_by_somebody_is_named_and_left_alone(running_operator: World) -> None:
@@ -97,39 +97,39 @@ def test_a_node_drained_by_somebody_is_named_and_left_alone(running_operator: Wo
     assert world.slurm.changes() == before
 
 
-@pytest.mark.parametrize(
-    ("fault", "reason"),
-    [
-        ("refuse", "RestUnreachable"),
-        ("hang", "RestUnreachable"),
-        ("garbage", "RestAnswerUnusable"),
-        ("half", "RestAnswerUnusable"),
-        ("unauthorized", "RestUnauthorized"),
-        ("slurmctld away", "SlurmctldUnreachable"),
-    ],
-)
-def test_nothing_is_done_while_slurm_cannot_be_seen(
-    running_operator: World, slurm: FakeSlurmrestd, fault: Fault, reason: str
-) -> None:
+FAULTS: dict[Fault, str] = {
+    "refuse": "RestUnreachable",
+    "hang": "RestUnreachable",
+    "garbage": "RestAnswerUnusable",
+    "half": "RestAnswerUnusable",
+    "unauthorized": "RestUnauthorized",
+    "slurmctld away": "SlurmctldUnreachable",
+}
+"""By what goes wrong: the reason that users read."""
+
+
+def test_nothing_is_done_while_slurm_cannot_be_seen(running_operator: World, slurm: FakeSlurmrestd) -> None:
     world = running_operator
-    world.wait("Available", "True")
-    before = world.slurm.changes()
-    if fault == "refuse":
-        slurm.refuse()
-    else:
-        slurm.slurm.fail(fault)
-    world.scale(0)
-    world.wait("Available", "Unknown", reason)
-    assert world.wait("Degraded", "True", reason)["message"]
-    world.wait("Available", "Unknown", reason, plural="nodesets", name="cpu")
-    assert world.size() == 2
-    assert world.slurm.changes() == before
-    if fault == "refuse":
-        slurm.listen()
-    else:
-        slurm.slurm.fail("")
-    until(lambda: world.size() == 0, "it goes on by itself, after a pause that has grown", 120)
-    world.wait("Available", "True")
+    for fault, reason in FAULTS.items():
+        world.scale(2)
+        settles(world, 2)
+        before = world.slurm.changes()
+        if fault == "refuse":
+            slurm.refuse()
+        else:
+            slurm.slurm.fail(fault)
+        world.scale(0)
+        world.wait("Available", "Unknown", reason)
+        assert world.wait("Degraded", "True", reason)["message"], fault
+        world.wait("Available", "Unknown", reason, plural="nodesets", name="cpu")
+        assert world.size() == 2, fault
+        assert world.slurm.changes() == before, fault
+        if fault == "refuse":
+            slurm.listen()
+        else:
+            slurm.slurm.fail("")
+        until(lambda: world.size() == 0, f"it goes on by itself after {fault}, after a pause that has grown", 120)
+        world.wait("Available", "True")
 
 
 def test_available_speaks_of_the_declared_revision_only(running_operator: World) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from contract import names
-from tests.operator.world import World, custom, metrics, operator, passes, until
+from tests.operator.world import World, custom, metrics, operator, passes, settles, until
 
 pytestmark = pytest.mark.apiserver
 
@@ -49,17 +49,18 @@ def scaled_in_under_a_job(world: World, state: str) -> int:
     return job
 
 
-@pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED", "COMPLETING"])
-def test_scaling_in_waits_for_the_job(running_operator: World, state: str) -> None:
+def test_scaling_in_waits_for_the_job(running_operator: World) -> None:
     world = running_operator
-    world.wait("Available", "True")
-    job = scaled_in_under_a_job(world, state)
-    assert world.condition("Available")["status"] == "True", "what leaves does not count"
-    assert world.condition("Progressing")["status"] == "True"
-    world.slurm.end_job(job)
-    until(lambda: world.size() == 1, "the set shrinks")
-    until(lambda: "cpu-1" not in world.slurm.nodes, "the record goes")
-    assert world.slurm.killed == []
+    for state in ("RUNNING", "SUSPENDED", "COMPLETING"):
+        world.scale(2)
+        settles(world, 2)
+        job = scaled_in_under_a_job(world, state)
+        assert world.condition("Available")["status"] == "True", f"{state}: what leaves does not count"
+        assert world.condition("Progressing")["status"] == "True", state
+        world.slurm.end_job(job)
+        until(lambda: world.size() == 1, f"the set shrinks after a job that is {state}")
+        until(lambda: "cpu-1" not in world.slurm.nodes, "the record goes")
+        assert world.slurm.killed == []
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED"])

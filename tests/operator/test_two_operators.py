@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import os
 import shutil
@@ -22,9 +23,12 @@ from slurm_operator.reconcile.drift import DriftReconciler
 
 from devcluster.apiserver.control_plane import free_ports
 from tests.operator.cuttable_proxy import CuttableProxy
-from tests.operator.world import KEY, World, access_by, metrics, operator, passes, until
+from tests.operator.world import KEY, World, access_by, metrics, passes, until
+from tests.operator.world import operator as running
 
 pytestmark = pytest.mark.apiserver
+operator = functools.partial(running, has_short_pauses=False)
+"""With users' pauses, on which it depends who acts when."""
 
 
 def acts(port: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from contract import pod_variables
 from contract.pod_variables import NodeKey
 from tests.operator import fake_dry_run
-from tests.operator.world import CONF, World, passes, stateful_set, until
+from tests.operator.world import CONF, World, passes, settles, stateful_set, until
 
 pytestmark = pytest.mark.apiserver
 
@@ -28,6 +29,11 @@ def images(world: World) -> list[str]:
     pods = world.admin.call("GET", world.path("pods"))["items"]
     found = {pod["metadata"]["name"]: pod["spec"]["containers"][0]["image"] for pod in pods}
     return [found.get(name, "") for name in ("cpu-0", "cpu-1")]
+
+
+def have_image(world: World, image: str) -> bool:
+    """Return whether both workers run it."""
+    return images(world) == [image, image]
 
 
 def status(world: World) -> Any:
@@ -54,39 +60,39 @@ def test_a_changed_template_rolls_and_spares_the_running_job(running_operator: W
     assert "deleted the idle pod cpu-1: a new one has the current template" in told
 
 
-@pytest.mark.parametrize("room", [2, "100%"])
-def test_as_many_nodes_as_may_be_away_are_drained_together(running_operator: World, room: int | str) -> None:
-    world = running_operator
-    world.wait("Available", "True")
-    jobs = [world.slurm.run_job(name) for name in ("cpu-0", "cpu-1")]
-    world.patch("nodesets", "cpu", {"spec": {"update": {"maxUnavailable": room}}})
-    change_template(world, "newer")
-    both = ("cpu-0", "cpu-1")
-    until(lambda: all("DRAIN" in world.slurm.nodes[name]["state"] for name in both), "both are drained at once")
-    assert images(world) == ["none", "none"]
-    until(lambda: status(world).get("updating") == [*both], "what was taken is remembered")
-    for job in jobs:
-        world.slurm.end_job(job)
-    until(lambda: images(world) == ["newer", "newer"], "both are updated")
-    until(lambda: status(world)["updated"] == 2, "and it is told")
-    until(lambda: "updating" not in status(world), "both work again")
-    assert world.slurm.killed == []
+def test_as_many_nodes_as_may_be_away_are_drained_together(running_operator: World) -> None:
+    world, both = running_operator, ("cpu-0", "cpu-1")
+    for room, old, new in ((2, "none", "newer"), ("100%", "newer", "newest")):
+        settles(world, 2)
+        jobs = [world.slurm.run_job(name) for name in both]
+        world.patch("nodesets", "cpu", {"spec": {"update": {"maxUnavailable": room}}})
+        change_template(world, new)
+        until(lambda: all("DRAIN" in world.slurm.nodes[name]["state"] for name in both), f"{room} are drained at once")
+        assert images(world) == [old, old]
+        until(lambda: status(world).get("updating") == [*both], "what was taken is remembered")
+        for job in jobs:
+            world.slurm.end_job(job)
+        until(functools.partial(have_image, world, new), "both are updated")
+        until(lambda: status(world)["updated"] == 2, "and it is told")
+        until(lambda: "updating" not in status(world), "both work again")
+        assert world.slurm.killed == []
 
 
-@pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED"])
-def test_a_pause_gives_a_drained_node_back_and_a_deadline_takes_its_jobs(running_operator: World, state: str) -> None:
+def test_a_pause_gives_a_drained_node_back_and_a_deadline_takes_its_jobs(running_operator: World) -> None:
     world = running_operator
-    world.wait("Available", "True")
-    for name in ("cpu-0", "cpu-1"):
-        world.slurm.run_job(name, state=state)
-    change_template(world, "newer")
-    until(lambda: "DRAIN" in world.slurm.nodes["cpu-1"]["state"], "a busy node is drained")
-    world.patch("nodesets", "cpu", {"spec": {"update": {"paused": True}}})
-    until(lambda: "DRAIN" not in world.slurm.nodes["cpu-1"]["state"], "the pause gives it back")
-    assert images(world) == ["none", "none"]
-    world.patch("nodesets", "cpu", {"spec": {"update": {"paused": False, "deadlineSeconds": 0}}})
-    until(lambda: images(world) == ["newer", "newer"], "the deadline ends the wait", 60)
-    assert {job["job_state"][0] for job in world.slurm.jobs.values()} == {"PENDING"}, "requeued, not lost"
+    for state, old, new in (("RUNNING", "none", "newer"), ("SUSPENDED", "newer", "newest")):
+        settles(world, 2)
+        world.patch("nodesets", "cpu", {"spec": {"update": {"paused": False, "deadlineSeconds": None}}})
+        for name in ("cpu-0", "cpu-1"):
+            world.slurm.run_job(name, state=state)
+        change_template(world, new)
+        until(lambda: "DRAIN" in world.slurm.nodes["cpu-1"]["state"], f"a node with a {state} job is drained")
+        world.patch("nodesets", "cpu", {"spec": {"update": {"paused": True}}})
+        until(lambda: "DRAIN" not in world.slurm.nodes["cpu-1"]["state"], "the pause gives it back")
+        assert images(world) == [old, old]
+        world.patch("nodesets", "cpu", {"spec": {"update": {"paused": False, "deadlineSeconds": 0}}})
+        until(functools.partial(have_image, world, new), "the deadline ends the wait", 60)
+        assert {job["job_state"][0] for job in world.slurm.jobs.values()} == {"PENDING"}, "requeued, not lost"
 
 
 def test_a_node_that_slurm_refuses_under_a_record_of_a_larger_one_gets_its_own_record(running_operator: World) -> None:

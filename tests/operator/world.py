@@ -216,9 +216,12 @@ def stateful_set(name: str, component: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def operator(
-    world: World, folder: Path, kubeconfig: Path, port: int, name: str = "one"
+    world: World, folder: Path, kubeconfig: Path, port: int, name: str = "one", *, has_short_pauses: bool = True
 ) -> Iterator[operator_process.ForkServerProcess]:
-    """Run the operator as a process; its log stands in `folder`."""
+    """Run the operator as a process; its log stands in `folder`.
+
+    With short pauses a story of many reconciles takes seconds in place of a minute. Benchmarks need those of users.
+    """
     key = folder / "jwt.key"
     key.write_bytes(KEY)
     environment = {
@@ -231,7 +234,7 @@ def operator(
         "CONFIG_DRY_RUN_URL": world.dry_run_url,
     }
     file = folder / f"{name}.log"
-    process = operator_process.start(environment, file)
+    process = operator_process.start(environment, file, has_short_pauses=has_short_pauses)
     world.operators.append(RunningOperator(process, file, port))
     try:
         yield process
@@ -240,6 +243,17 @@ def operator(
         process.join(15)
         process.kill()
         process.join()
+
+
+def settles(world: World, size: int) -> None:
+    """Wait until so many nodes take jobs, and nothing is under way."""
+
+    def ready() -> Any:
+        return world.get("slurmclusters", "test").get("status", {}).get("nodes", {}).get("ready")
+
+    until(lambda: ready() == size, f"{size} nodes take jobs")
+    world.wait("Available", "True")
+    world.wait("Progressing", "False")
 
 
 def passes(world: World, count: int) -> None:
