@@ -53,8 +53,8 @@ def test_a_changed_template_rolls_and_spares_the_running_job(running_operator: W
     assert world.slurm.killed == []
     world.slurm.end_job(job)
     until(lambda: images(world) == ["newer", "newer"], "the other one follows when its job has ended")
+    until(lambda: status(world)["updated"] == 2, "and it is told")
     world.wait("Progressing", "False")
-    assert status(world)["updated"] == 2
     until(lambda: not [n for n in world.slurm.nodes.values() if "DRAIN" in n["state"]], "no drain of ours is left")
     told = {note for reason, note in world.events() if reason == "RestartPod"}
     assert "deleted the idle pod cpu-1: a new one has the current template" in told

@@ -196,6 +196,7 @@ OTHERS: Mapping[str, str] = {
     "sstat": "asks slurmd, which asks slurmstepd: rpcs.py has the message",
     "swait": "asks slurmctld, and waits for messages of its own user",
     "scrun": "a container runtime that runs as its user: Slurm gives it jobs and steps as srun --container has them",
+    "slurm-check-report": "ours: asks slurmctld to write its own job's Comment, by scontrol as its user",
     "slurm-image": "ours: unpacks an image as its user",
     "slurm-user": "ours: root of the jail alone writes account files",
 }
