@@ -4,7 +4,6 @@
 this.
 """
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 MOST_BYTES: Final = 1_024
@@ -18,7 +17,7 @@ _LOOKS_LIKE_A_KEY: Final = (
 EVIDENCE: Final = f"^(?!.*({_LOOKS_LIKE_A_KEY}))[ !#-Z^-~]{{1,{MOST_EVIDENCE}}}$(?!\\n)"
 """Printable ASCII without quotes, brackets and backslashes."""
 _NUMBER: Final = {"type": "number", "minimum": 0, "maximum": LARGEST}
-SCHEMA: Final[Mapping[str, Any]] = {
+SCHEMA: Final[dict[str, Any]] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "LongCheckReport",
     "description": f"Comment of a long check's job, at most {MOST_BYTES} bytes. The job's exit status must agree.",
