@@ -84,6 +84,8 @@ def _at(size: int, folder: Path, image: Path) -> Values:
         with operator(world, folder, made.kubeconfig, port, has_short_pauses=False) as process:
             world.wait(ConditionType.AVAILABLE, "True", seconds=300)
             world.wait(ConditionType.PROGRESSING, "False", seconds=300)
+            # A pass tells some dozens of pods of their nodes: what nothing changes is measured once all are told.
+            until(lambda: total_of(port, "pod_conditions_total") >= size, "all pods are told", 900)
             before = passes(port)
             asked, rest = _calls_of(admin, STEADY_SECONDS, lambda: total_of(port, r"rest_seconds_count\{.*\}"))
             after = passes(port)

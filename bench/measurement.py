@@ -133,3 +133,4 @@ def plot(measurements: list[Measurement], file: Path) -> None:
     axes.set_xlabel("measured ÷ bound")
     figure.tight_layout()
     figure.savefig(file, metadata={"Date": None})
+    pyplot.close(figure)

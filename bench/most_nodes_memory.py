@@ -12,10 +12,9 @@ import json
 import re
 import tempfile
 import time
-import types
 import urllib.request
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 
 from bench.many_nodes import BOUNDS, MOST
 from bench.measurement import Measurement
@@ -24,10 +23,19 @@ from contract import names
 from devcluster.apiserver.control_plane import free_ports
 from tests.operator import fake_slurmrestd
 from tests.operator.fake_slurm import FakeSlurm
-from tests.operator.world import CONF, KEY, WORKLOADS, World, custom, operator, stateful_set
+from tests.operator.world import CONF, KEY, WORKLOADS, RunningOperator, custom, operator, stateful_set
 
 FIRST_PASSES, CHANGES = 3, 6
 """Each change costs a listing of all nodes."""
+
+
+@dataclass
+class Surroundings:
+    """What tests/operator/world.py tells an operator of its world; it asks for no config dry run here."""
+
+    namespace: str = NAMESPACE
+    dry_run_url: str = "http://127.0.0.1:9"
+    operators: list[RunningOperator] = field(default_factory=list)
 
 
 def number(value: int) -> dict[str, object]:
@@ -41,8 +49,7 @@ def measure(_: None) -> list[Measurement]:
         folder, server = Path(name), PlayedApiServer()
         register(slurm.slurm, MOST)
         declare(server, MOST, slurm.url)
-        world = cast(World, types.SimpleNamespace(namespace=NAMESPACE, operators=[]))
-        port = free_ports(1)[0]
+        world, port = Surroundings(), free_ports(1)[0]
         with operator(world, folder, _kubeconfig(server, folder), port, has_short_pauses=False) as process:
             _wait(port, FIRST_PASSES)
             for turn in range(CHANGES):

@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 from slurm_operator.clients import informer
@@ -50,6 +50,14 @@ class RunningOperator:
             health = repr(error)
         last = self.log.read_text(errors="replace").splitlines()[-lines:]
         return "\n".join(["it runs" if status is None else f"it ended with status {status}", health, *last])
+
+
+class Surroundings(Protocol):
+    """What a running operator is told of its world, and where it is noted."""
+
+    namespace: str
+    dry_run_url: str
+    operators: list[RunningOperator]
 
 
 class World:
@@ -216,7 +224,7 @@ def stateful_set(name: str, component: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def operator(
-    world: World, folder: Path, kubeconfig: Path, port: int, name: str = "one", *, has_short_pauses: bool = True
+    world: Surroundings, folder: Path, kubeconfig: Path, port: int, name: str = "one", *, has_short_pauses: bool = True
 ) -> Iterator[operator_process.ForkServerProcess]:
     """Run the operator as a process; its log stands in `folder`.
 
