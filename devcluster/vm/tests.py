@@ -23,7 +23,7 @@ ROOTS = ("bookworm", "mpich")
 """Roots of tests/image/roots.py that tests in the guest use."""
 SECONDS = 2700.0
 KUBELET_SECONDS = 7200.0
-"""A cluster on a disk and one on NFS, half an hour each, and longer on a busy machine."""
+"""Clusters on a disk, on NFS, and with a worker that owns a CPU: half an hour each, and longer on a busy machine."""
 INTERRUPT_GRACE_SECONDS = 90.0
 """Time for fixtures to clean up after their tests' deadline, and for pytest to write its report."""
 START_SECONDS = 30.0

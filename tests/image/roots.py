@@ -24,7 +24,7 @@ PACKAGES = {
     "mpich": ("--variant=essential", "--include=libc-bin,mpich,crun,python3,mount,sudo"),
     "jail": (
         "--variant=essential",
-        "--include=libc-bin,crun,mount,passwd,python3,sudo",
+        "--include=libc-bin,crun,mount,numactl,passwd,python3,sudo",
         *(f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in UNREAD),
     ),
     "tools": (

@@ -1,4 +1,4 @@
-"""The whole dev cluster on cgroup v2, once for all tests of this folder: its start alone takes minutes in a guest.
+"""The whole dev cluster on cgroup v2, once for most tests of this folder: its start alone takes minutes in a guest.
 
 `make test-vm TESTS=tests/vm/kubelet` runs them.
 """
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from devcluster.apiserver import control_plane
 from devcluster.cli import up
 from devcluster.images import images
 from devcluster.node import containerd, node_cli, toolchain
@@ -31,18 +32,22 @@ TEST_SECONDS = 900
 USED_IMAGES = ("slurm", "operator", "database")
 START_SECONDS = 2400
 """A cluster's first test's own, with `make up` in it."""
-ON_NFS = Path(__file__).with_name("test_on_nfs.py")
+NODE_SECONDS = 360
+"""Until the API server is ready, and then until the node is."""
+FOLDER = Path(__file__).parent
+OF_THEIR_OWN = ("test_on_nfs.py", "test_own_cpus.py")
+"""Files whose tests have a cluster of their own."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The cluster on NFS comes first and ends before the other one starts: a guest is too small for both."""
-    on_nfs = [item for item in items if item.path == ON_NFS]
-    others = [item for item in items if item.path.parent == ON_NFS.parent and item not in on_nfs]
-    for tests in (on_nfs, others):
+    """Clusters of a file's own come first, and each ends before the next one starts: a guest is too small for two."""
+    ours = [item for item in items if item.path.parent == FOLDER]
+    clusters = [[item for item in ours if item.path.name == name] for name in OF_THEIR_OWN]
+    clusters.append([item for item in ours if item.path.name not in OF_THEIR_OWN])
+    for tests in clusters:
         for number, item in enumerate(tests):
             item.add_marker(pytest.mark.timeout(TEST_SECONDS if number else START_SECONDS))
-    ours = {*on_nfs, *others}
-    items[:] = [*(item for item in items if item not in ours), *on_nfs, *others]
+    items[:] = [*(item for item in items if item not in ours), *(item for tests in clusters for item in tests)]
 
 
 def configure(stack: Stack) -> None:
@@ -70,10 +75,13 @@ def configure(stack: Stack) -> None:
 
 
 def give_small_jail(patch: pytest.MonkeyPatch, used: Iterable[str] = USED_IMAGES) -> None:
-    """Have `up` take tests.vm.kubelet.small_jail, and wait for the other images as long as a guest needs."""
+    """Have `up` take tests.vm.kubelet.small_jail, and wait for the node and its images as long as a guest needs."""
     build_all = images.build_all
     patch.setattr(images, "build_all", lambda cache: build_all(cache, used) | {"jail": small_jail.image()})
     patch.setattr(containerd, "IMPORT_SECONDS", START_SECONDS)
+    # Beside other tests a guest's API server was not ready after 90 s, once.
+    for module in (control_plane, node_cli):
+        patch.setattr(module, "READY_SECONDS", NODE_SECONDS)
 
 
 @pytest.fixture(scope="session")

@@ -6,29 +6,19 @@ export. So tests/vm/test_nfs_cluster.py shows what nodes see of each other.
 
 from __future__ import annotations
 
-import os
-import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from functools import partial
 from ipaddress import IPv4Network
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from devcluster.apiserver.control_plane import SERVICE_NETWORK
-from devcluster.cli import up
-from devcluster.node import links, node_cli, toolchain
-from devcluster.node.instance import Instance
+from devcluster.node import links
 from devcluster.node.plan.facts import POD_NETWORK
-from devcluster.stacks.stack import Stack
 from tests.e2e.conftest import Done, Slurm
-from tests.vm.kubelet import pod_news
-from tests.vm.kubelet.conftest import give_small_jail
-from tests.vm.kubelet.kubelet_cluster import SlowSlurm
+from tests.vm.kubelet import small_up
 from tests.vm.nfs_machine import environment, program
 from tests.vm.nfs_server import ADDRESS, MEMORY, NETWORK, Disk, NfsServer
 
@@ -40,15 +30,6 @@ DISK = Disk.EXT4
 """EXT4 in memory, as of tests/vm/test_nfs_cluster.py, would take each file's pages twice."""
 NODES_OWN = (IPv4Network(POD_NETWORK), IPv4Network(SERVICE_NETWORK), links.POOL)
 """Networks that the node takes for its own: kubelet asks the node itself for an export at such an address."""
-CONFIG: dict[str, dict[str, Any]] = {
-    # Shorter than pytest's own limit, so that Pulumi says what it waited for.
-    "timeouts": {"populate": "20m", "available": "12m"},
-    # A guest starts programs slowly: checks every 15 s would leave it no time for jobs.
-    "health": {"interval": "10m"},
-    "accounting": {"mode": "off"},
-}
-"""In place of what the dev stack says of each."""
-ASK_SECONDS = 30
 
 
 @pytest.fixture(scope="module")
@@ -76,56 +57,15 @@ def helper() -> Iterator[None]:
     HELPER.unlink()
 
 
-@contextmanager
-def shown(request: pytest.FixtureRequest, instance: Instance) -> Iterator[None]:
-    """Progress of `up` and news of the jail's pod come at once: a guest that is ended shows no captured output."""
-
-    def kubectl(*words: str) -> str:
-        config = ("--kubeconfig", str(node_cli.kubeconfig(instance)), "-n", pod_news.NAMESPACE, "-o", "json")
-        command = [str(toolchain.binaries() / "kubectl"), *(config if words[0] == "get" else config[:-2]), *words]
-        try:
-            asked = subprocess.run(command, capture_output=True, text=True, timeout=ASK_SECONDS, check=False)
-        except (OSError, subprocess.TimeoutExpired) as unanswered:
-            return str(unanswered)
-        return asked.stdout or asked.stderr
-
-    capturing = request.config.pluginmanager.getplugin("capturemanager")
-    assert capturing is not None
-    with capturing.global_and_fixture_disabled(), pod_news.told(kubectl):
-        yield
-
-
-def configure(stack: Stack) -> None:
-    """Puts the dev stack's jail on the export."""
-    stack.prepare()
-    stack.write_config({})
-    content = yaml.safe_load(stack.config_file.read_text())
-    config = content["config"]
-    config |= {f"pulumi-slurm:{name}": value for name, value in CONFIG.items()}
-    config["pulumi-slurm:jail"]["storage"]["nfs"] = {"server": ADDRESS, "path": "/"}
-    stack.config_file.write_text(yaml.safe_dump(content, sort_keys=False))
-
-
 @pytest.fixture(scope="module")
 def slurm(server: NfsServer, helper: None, request: pytest.FixtureRequest) -> Iterator[Slurm]:
-    instance, facts = Instance.named("guest-nfs"), up.facts
+    """The dev stack with its jail on the export. It ends before the server: who uses a mount of it would wait."""
 
-    def without_database(cluster: up.Cluster, references: Mapping[str, str]) -> dict[str, Any]:
-        found = facts(cluster, {"database": references["slurm"], **references})
-        # Slurm keeps its administrators in the database.
-        users = [{key: value for key, value in user.items() if key != "admin"} for user in found["login"]["users"]]
-        return {**found, "login": {"users": users}}
+    def change(config: small_up.Config) -> None:
+        config["pulumi-slurm:jail"]["storage"]["nfs"] = {"server": ADDRESS, "path": "/"}
 
-    try:
-        with pytest.MonkeyPatch.context() as patch, shown(request, instance):
-            patch.setattr(up, "facts", without_database)
-            give_small_jail(patch, ("slurm", "operator"))
-            configure(Stack(up.stack_folder(instance), toolchain.build(), instance.kubeconfig))
-            started = up.up(instance, owner=os.getpid())
-        yield SlowSlurm(started)
-    finally:
-        # Before the server: who uses a mount of it would wait.
-        node_cli.remove(instance)
+    with small_up.started("guest-nfs", change, request) as cluster:
+        yield cluster
 
 
 def _told(slurm: Slurm, command: Callable[[], Done]) -> str:
