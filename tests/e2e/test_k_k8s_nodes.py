@@ -90,3 +90,35 @@ def test_a_condition_of_another_program_drains_the_workers_there_and_its_end_giv
         patch({"$patch": "delete"})
         slurm.wait("all take jobs", slurm.all_idle, 120)
     assert slurm.sh("srun -n1 -w cpu-1 hostname").ok() == "cpu-1"
+
+
+def test_a_label_of_a_kubernetes_node_is_a_feature_that_jobs_ask_for_and_follows_the_label(slurm):
+    label = "example.com/rack"
+    machine = slurm.get("pod", "cpu-1")["spec"]["nodeName"]
+
+    def declare(labels: list[str] | None, features: list[str] | None) -> None:
+        change = json.dumps({"spec": {"featureLabels": labels, "features": features}})
+        slurm.kubectl("patch", "nodeset", "cpu", "--type=merge", "-p", change).ok()
+
+    def features() -> set[str]:
+        return set(slurm.sh("sinfo -h -n cpu-1 -o %b").ok().split(","))
+
+    def ask(rack: str) -> str:
+        return slurm.sh(f"srun -Q -n1 -w cpu-1 --constraint=rack={rack} hostname").stdout.strip()
+
+    spec = slurm.get("nodeset", "cpu")["spec"]
+    before = features()
+    try:
+        slurm.kubectl("label", "node", machine, f"{label}=r7").ok()
+        declare([label], None)
+        slurm.wait("the feature", lambda: features() == {"cpu", "rack=r7"})
+        assert ask("r7") == "cpu-1"
+        slurm.kubectl("label", "--overwrite", "node", machine, f"{label}=r8").ok()
+        slurm.wait("the label's new value", lambda: features() == {"cpu", "rack=r8"})
+        assert (ask("r7"), ask("r8")) == ("", "cpu-1")
+        slurm.kubectl("label", "node", machine, f"{label}-").ok()
+        slurm.wait("no label, no feature", lambda: features() == {"cpu"})
+    finally:
+        slurm.kubectl("label", "node", machine, f"{label}-")
+        declare(spec.get("featureLabels"), spec.get("features"))
+    assert before == {"cpu"}
