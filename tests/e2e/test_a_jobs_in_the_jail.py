@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import textwrap
 
@@ -167,6 +168,7 @@ def test_root_in_a_job_reaches_neither_the_pods_root_nor_its_keys(slurm):
     ):
         refused = slurm.sh(f"srun -n1 sudo {attempt}")
         assert refused.status != 0, f"{attempt} was allowed: {refused.text}"
+        assert re.search("(?i)permission denied|not permitted|read-only file system", refused.stderr), refused
 
 
 def test_jobs_leave_no_cgroups(slurm):

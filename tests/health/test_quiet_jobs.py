@@ -1,6 +1,7 @@
 """Since when a job is quiet on a node: by its CPU time, or by its heartbeat."""
 
 import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -67,15 +68,46 @@ def test_cpu_time_is_that_of_the_users_processes_by_cgroup_or_descent(tmp_path: 
     assert seen.left == ()
 
 
-def test_an_old_heartbeat_counts_though_the_job_works(tmp_path: Path) -> None:
-    home = tmp_path / "run/jail/home/alice"
-    home.mkdir(parents=True)
-    beat = home / ".slurm-heartbeat-7"
-    beat.touch()
-    os.utime(beat, (CLOCK, CLOCK))
-    machine = fake_machine.build(tmp_path, {"/run/jail/etc/passwd": "alice:x:1001:1001::/home/alice:/bin/sh\n"})
-    used = {7: Use(1.0, 1001), 8: Use(1.0, 1001), 9: Use(1.0, 1002)}
-    assert quiet_jobs.heartbeats(machine, used, CLOCK + 4000) == {7: (4000.0, CLOCK)}
+HOMES = {1001: "/home/alice", 1002: "/home/bob", 1003: "/linked/alice", 1004: "/home/../../outside", 1005: ""}
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The jail's root; HOMES has its users, and alice's home is there."""
+
+    def getpwuid(user: int) -> pwd.struct_passwd:
+        return pwd.struct_passwd(("name", "x", user, user, "", HOMES[user], "/bin/sh"))
+
+    monkeypatch.setattr(pwd, "getpwuid", getpwuid)
+    jail = tmp_path / "run/jail"
+    (jail / "home/alice").mkdir(parents=True)
+    return jail
+
+
+def beat(folder: Path) -> None:
+    """Leaves the heartbeat of job 7, of the moment CLOCK."""
+    (folder / ".slurm-heartbeat-7").touch()
+    os.utime(folder / ".slurm-heartbeat-7", (CLOCK, CLOCK))
+
+
+def test_an_old_heartbeat_counts_though_the_job_works(tmp_path: Path, tree: Path) -> None:
+    beat(tree / "home/alice")
+    used = {7: Use(1.0, 1001), 8: Use(1.0, 1001), 9: Use(1.0, 1002), 10: Use(1.0, 4711)}
+    found = quiet_jobs.heartbeats(fake_machine.build(tmp_path, {}), used, CLOCK + 4000)
+    assert found == {7: (4000.0, CLOCK)}
+
+
+@pytest.mark.parametrize("user", [1003, 1004, 1005])
+def test_a_home_leads_to_nothing_of_the_pods_own(tmp_path: Path, tree: Path, user: int) -> None:
+    """Root in a job writes links, and the homes of users."""
+    outside = tmp_path / "outside"
+    (outside / "alice").mkdir(parents=True)
+    (tree / "linked").symlink_to(outside)
+    for folder in (outside / "alice", outside, tmp_path / "run/outside", tree):
+        folder.mkdir(exist_ok=True)
+        beat(folder)
+    machine = fake_machine.build(tmp_path, {})
+    assert quiet_jobs.heartbeats(machine, {7: Use(1.0, user)}, CLOCK + 4000) == {}
 
 
 def test_what_it_tells_is_read_again() -> None:

@@ -99,4 +99,11 @@ def test_cpu_time_counts_and_a_heartbeat_in_place_of_it(cluster: SmallCluster) -
     said = evidence()
     assert f"{sleeps} since" not in said
     assert f"{works} since" in said
+    # Nobody knows then where heartbeats lie, and no daemon of the node waits for that pipe.
+    cluster.jail("cd /etc; mv passwd passwd.kept; mkfifo -m 644 passwd").check_returncode()
+    try:
+        said = evidence()
+    finally:
+        cluster.jail("cd /etc; rm passwd; mv passwd.kept passwd").check_returncode()
+    assert f"{sleeps} since" in said
     cluster.jail(f"scancel {works} {sleeps}", user=1000)

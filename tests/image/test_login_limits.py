@@ -6,6 +6,7 @@ Effects of the limits of memory and processes: tests/e2e/test_a_users.py.
 """
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -85,6 +86,8 @@ def test_what_a_user_has_in_a_session_he_does_not_lift(cluster: SmallCluster) ->
     for line in (f"echo -1 > {group}/cpu.cfs_quota_us", f"echo $$ > {group}/../../cgroup.procs"):
         refused = cluster.ssh(f"{line} && echo lifted")
         assert (refused.stdout, refused.returncode == 0) == ("", False), line
+        # A shell says of a file that is not there "Directory nonexistent".
+        assert re.search("Read-only file system|Permission denied", refused.stderr), refused
 
 
 @pytest.mark.parametrize("user", [ALICE, 0])

@@ -10,11 +10,21 @@ import pytest
 from tests.image.small_cluster import ALICE, SmallCluster
 
 BATCH = "rm -rf out err; timeout 50 sbatch -Q --wait {} --wrap 'cat; echo ran; pwd'; cat out err 2>/dev/null"
+REFUSED = """
+rm -rf out err; job=$(timeout 50 sbatch --parsable --wait {} --wrap 'cat; echo ran'); cat out err 2>/dev/null
+scontrol -o show job $job | grep -o 'ExitCode=[0-9:]*'
+"""
 
 
 def batch(cluster: SmallCluster, options: str) -> str:
     """Return what a batch job of alice's wrote, to `out` and `err` in her home."""
     return cluster.jail(BATCH.format(options), user=ALICE, seconds=70).stdout
+
+
+def refused(cluster: SmallCluster, options: str) -> None:
+    """Asserts that a batch job of alice's ended before its script, as one whose files slurmstepd could not open."""
+    done = cluster.jail(REFUSED.format(options), user=ALICE, seconds=70)
+    assert done.stdout == "ExitCode=0:53\n", done
 
 
 @pytest.mark.parametrize(
@@ -35,13 +45,13 @@ def batch(cluster: SmallCluster, options: str) -> str:
 def test_a_job_reads_nothing_of_the_node_through_slurmstepd(cluster: SmallCluster, path: str) -> None:
     made = "echo mine > mine; ln -sfn /proc/self/maps link; ln -sfn /proc linked"
     cluster.jail(made, user=ALICE)
-    assert "ran" not in batch(cluster, f"-i {path} -o out -e err"), "its input was opened"
+    refused(cluster, f"-i {path} -o out -e err")
 
 
 def test_a_job_opens_no_device_through_slurmstepd_but_everybodys(cluster: SmallCluster) -> None:
     cluster.pod("rm -f /dev/given; mknod -m 666 /dev/given c 10 229").check_returncode()
     assert cluster.jail("timeout 40 srun -Q -n1 sh -c 'exec 9< /dev/given'", user=ALICE).returncode == 0, "it opens"
-    assert "ran" not in batch(cluster, "-i /dev/given -o out -e err"), "its input was opened"
+    refused(cluster, "-i /dev/given -o out -e err")
     assert batch(cluster, "-i /dev/null -o out -e err") == "ran\n/home/alice\n"
 
 
@@ -83,7 +93,7 @@ def test_what_is_the_users_is_opened(cluster: SmallCluster) -> None:
 
 
 def test_a_folder_of_somebody_else_is_still_his(cluster: SmallCluster) -> None:
-    assert "ran" not in batch(cluster, "-o /root/out -e err")
+    refused(cluster, "-o /root/out -e err")
     assert cluster.jail("ls /root/out").returncode != 0
 
 

@@ -6,6 +6,7 @@ test_rpcs.py has the messages of Slurm's daemons.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,15 +56,41 @@ def test_start_up_files_have_no_more_rights_than_a_job(cluster: SmallCluster, wa
     assert not judge.verdict(told, walk.nodes(), walk.roots())
 
 
+def test_a_task_has_no_more_rights_than_a_job(cluster: SmallCluster, walk: Walk) -> None:
+    before = len(walk.lines())
+    assert cluster.jail(f"srun -Q -n1 {PROGRAM} label={SEED}-task", user=ALICE).returncode == 0
+    told = walk.lines()[before:]
+    assert [line.one("as") for line in told] == ["program"]
+    assert not judge.verdict(told, walk.nodes(), walk.roots())
+
+
+FULL = f"""
+import os
+for _ in range(1000):
+    os.set_inheritable(os.open("/etc/passwd", os.O_RDONLY), True)
+os.execv("{PROGRAM}", ["{PROGRAM}"])
+"""
+"""Python that becomes a witness with more descriptors than its line holds."""
+
+
+def test_a_witness_that_could_not_tell_all_is_a_fault(cluster: SmallCluster, walk: Walk) -> None:
+    before = len(walk.lines())
+    told = cluster.jail(f"ulimit -n 1024; srun -Q -n1 python3 -c {shlex.quote(FULL)}", user=ALICE)
+    assert told.returncode == 0, told
+    found = judge.verdict(walk.lines()[before:], walk.nodes(), walk.roots())
+    assert [fault for fault in found if fault.endswith("had more to tell than its line holds")], found
+
+
 def test_the_judge_knows_a_process_of_the_pods_own_by_its_files_its_mounts_and_its_filters(
     cluster: SmallCluster, walk: Walk
 ) -> None:
     before = len(walk.lines())
-    run = f"exec 9< /run/slurm-node/slurm.key; WITNESS={SEED}-pod exec /run/jail{PROGRAM}"
+    run = f"exec 8< /proc/self 9< /run/slurm-node/slurm.key; WITNESS={SEED}-pod exec /run/jail{PROGRAM}"
     assert cluster.pod(run).returncode == 0
     found = " ".join(judge.verdict(walk.lines()[before:], walk.nodes(), walk.roots()))
     for fault in (
         "a descriptor of it is on the file system of the pod's /run",
+        "a descriptor of it is on the file system of the pod's /proc",
         "sees / of the pod's /run at /run",
         "has no filter of system calls",
         "is among the processes of the worker pod",

@@ -229,7 +229,8 @@ def test_every_path_that_a_runtime_masks_or_makes_read_only_is_so_for_a_task(tri
 
 def test_nothing_of_a_job_outlives_it(trial: Trial) -> None:
     marker = f"sleep 97{os.getpid() % 1000:03}"
-    trial.run(f"setsid {marker} > /dev/null 2>&1 < /dev/null &")
+    begun = f"""until [ "$(tr '\\0' ' ' < /proc/$!/cmdline)" = '{marker} ' ]; do :; done; echo runs"""
+    assert trial.run(f"setsid {marker} > /dev/null 2>&1 < /dev/null & {begun}").lines == ["runs"]
     commands = b""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # Others of this machine come and go.

@@ -118,6 +118,12 @@ def plugins(stack: Stack, *names: bytes) -> list[int]:
     return found
 
 
+def pending(stack: Stack) -> list[str]:
+    """Types of what the state lists as being made."""
+    operations = json.loads(stack.pulumi("stack", "export"))["deployment"].get("pending_operations") or []
+    return [each["type"] for each in operations]
+
+
 @pytest.mark.usefixtures("own_processes")
 def test_a_killed_run_is_completed_by_the_next(stack: Stack) -> None:
     path, merge = f"/api/v1/namespaces/{stack.namespace}/services/a", "application/merge-patch+json"
@@ -125,9 +131,13 @@ def test_a_killed_run_is_completed_by_the_next(stack: Stack) -> None:
     running = stack.start("up", "--yes", "--skip-preview")
     stack.cluster.until(lambda: stack.cluster.get(path).get("spec"))
     kill(running, stack)
+    assert "creating" in pending(stack)
     stack.cluster.status(path, {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}})
     stack.up()
     assert set(stack.state()) >= {"a", "b"}
+    stack.pulumi("refresh", "--yes", "--skip-preview", "--clear-pending-creates")
+    assert pending(stack) == []
+    assert "pending operations" not in stack.pulumi("preview", "--expect-no-changes"), "docs/troubleshooting.md"
     running = stack.start("destroy", "--yes", "--skip-preview")
     stack.cluster.until(lambda: stack.cluster.get(path)["metadata"].get("deletionTimestamp"))
     kill(running, stack)

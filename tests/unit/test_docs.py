@@ -13,8 +13,9 @@ PAGES = sorted([*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/**/*.md")])
 MAPS = [CHECKOUT / "CONTRIBUTING.md", CHECKOUT / "docs/architecture.md"]
 CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
-RECORDS = [CHECKOUT / "docs/tested.md", CHECKOUT / "docs/nfs.md"]
+RECORDS = [CHECKOUT / f"docs/{name}.md" for name in ("tested", "nfs", "doors", "jail")]
 TEST = re.compile(r"`(?:tests/)?((?:\w+/)+test_\w+|vm(?:/\w+)*)(?:\.py)?`")
+SHORTENED = re.compile(r"`(?:…(\w+)|(\w+)_…)`")
 PATH = re.compile(r"`((?:[\w.-]+/)+(?:[\w.-]+\.\w+)?)`")
 
 
@@ -55,6 +56,15 @@ def test_each_test_that_a_record_names_is_there(page: Path) -> None:
     assert len(named) > 5
     missing = {name for name in named if not any((CHECKOUT / "tests" / f"{name}{end}").exists() for end in ("", ".py"))}
     assert missing == set()
+
+
+def test_each_name_of_a_test_that_a_record_shortens_is_of_one_that_is_there() -> None:
+    """Such as `…_speaks_no_http`, which stands for test_slurmd_speaks_no_http."""
+    parts = {"".join(part) for page in RECORDS for part in SHORTENED.findall(page.read_text())}
+    assert len(parts) > 10
+    files = (CHECKOUT / "tests").rglob("test_*.py")
+    there = " ".join(name for file in files for name in re.findall(r"def (test_\w+)", file.read_text()))
+    assert {part for part in parts if part not in there} == set()
 
 
 def test_each_limit_is_in_a_group_and_says_one_thing() -> None:

@@ -17,7 +17,7 @@ from tests.witness.walk import STARTS_UP, part
 
 FILTERS = 1
 """Of a container's runtime."""
-DEVICES = {45: "/", 46: "/run", 47: "/run/secrets/slurm", 48: "/var/spool/slurmd", 65024: "/tmp"}
+DEVICES = {45: "/", 46: "/run", 47: "/run/secrets/slurm", 48: "/var/spool/slurmd", 49: "/proc", 65024: "/tmp"}
 WORKER = judge.Node("pid:[1]", "ipc:[1]", "user:[1]", is_login=False, filters=FILTERS, devices=DEVICES)
 LOGIN = judge.Node("pid:[2]", "ipc:[2]", "user:[1]", is_login=True, filters=FILTERS, devices=DEVICES)
 ROOT, IMAGE = "65024:77", "65024:99"
@@ -29,6 +29,7 @@ INSIDE = {
     "CapInh": "0", "CapPrm": "0", "CapEff": "0", "CapBnd": KEPT, "CapAmb": "0", "Seccomp": "2", "Seccomp_filters": "3",
     "NSpid": "5", "source": "30:1:0:45:/opt/slurm:/opt/slurm",
     "root": f"{ROOT}:no", "thread": f"{ROOT}:no", "descriptor": "1:2:no", "mount": "/sys/fs/cgroup:tmpfs:ro",
+    "whole": "yes",
 }  # fmt: skip
 
 
@@ -75,6 +76,8 @@ def test_each_capability_beyond_those_that_a_job_keeps_is_a_fault_in_each_set(na
         ({"source": "30:1:0:45:/opt/slurm.old:/x"}, "sees /opt/slurm.old of the pod's / at /x"),
         ({"source": "30:1:0:46:/slurm-node:/run/x"}, "sees /slurm-node of the pod's /run at /run/x"),
         ({"source": "30:1:0:48:/:/var/spool/slurmd"}, "sees / of the pod's /var/spool/slurmd"),
+        ({"descriptor": "49:1:no"}, "a descriptor of it is on the file system of the pod's /proc"),
+        ({"source": "30:1:0:49:/:/proc"}, "sees / of the pod's /proc at /proc"),
         ({"source": "30:1:0:48:/cred_state:/x"}, "sees /cred_state of the pod's /var/spool/slurmd"),
         ({"device": "c:10:229:/dev/fakegpu0"}, "the device /dev/fakegpu0 (c 10:229) open"),
         ({"device": "b:7:3:/dev/loop3"}, "the device /dev/loop3 (b 7:3) open"),
@@ -103,6 +106,11 @@ def test_a_line_without_its_rights_is_a_fault() -> None:
     assert "does not tell its CapBnd" in verdict(CapBnd="")
 
 
+def test_a_line_that_had_no_room_for_all_is_a_fault() -> None:
+    """The missing rest may have the one mount that no job may have."""
+    assert "had more to tell than its line holds" in verdict(whole="")
+
+
 def test_an_option_without_a_class_and_a_class_without_an_option_are_told() -> None:
     table = {"input": (options.Kind.READ, "why"), "gone": (options.Kind.HARMLESS, "why")}
     said = options.differences(table, options.listed("possibilities: '--input' '--run-as'"), "srun")
@@ -126,7 +134,7 @@ as=root label=1-475-srun-task-epilog-user-login uid=0:0 exe=/home/witness/setid 
 user={WORKER.user} root={ROOT}:no cwd=65024:11182177:no NSpid=231 CapInh=0000000000000000 CapPrm=00000000a02401fb
 CapEff=00000000a02401fb CapBnd=00000000a02401fb CapAmb=0000000000000000 Seccomp=0 first=tini descriptor=6:3:no
 descriptor=15:1733725:no thread={ROOT}:no mount=/:ext4:rw mount=/proc:proc:rw mount=/sys/fs/cgroup:tmpfs:rw
-mount=/run/slurm:tmpfs:ro
+mount=/run/slurm:tmpfs:ro whole=yes
 """
 
 
@@ -339,9 +347,11 @@ def test_what_slurm_does_for_nobody_of_the_jail_is_a_fault_of_an_administrators_
     for who in (Who.USER, Who.ADMINISTRATOR):
         assert "did it for somebody of the jail" in outcome("status=0", who=who, **archive)[0]
         assert not outcome("error: refused: an archive has slurmdbd run a program or SQL, so ask", who=who, **archive)
-    tried = [run for run in runs.draw(3, plan(None, 0)) if run.option == "sacctmgr-archive"]
-    assert {run.who for run in tried} == {Who.USER, Who.ROOT, Who.OTHER, Who.ADMINISTRATOR}
-    assert all(run.is_nobodys for run in tried)
+    whole = runs.draw(3, plan(None, 0))
+    for option in ("sacctmgr-archive", "strigger-program", "scontrol-token"):
+        tried = {run.who for run in whole if run.option == option and run.is_nobodys}
+        assert tried == {Who.USER, Who.ROOT, Who.OTHER, Who.ADMINISTRATOR}, option
+    assert all(run.is_nobodys for run in whole if run.option in {"sacctmgr-archive", "strigger-program"})
 
 
 def test_a_message_that_slurmd_takes_and_the_table_lacks_is_told() -> None:

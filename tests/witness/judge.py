@@ -247,6 +247,8 @@ def faults(line: Line, nodes: Iterable[Node], roots: Roots) -> list[str]:
     nodes = list(nodes)
     found = [*_namespaces(line, nodes), *_folders(line), *_file_systems(line, nodes, roots.device)]
     found += [*_devices(line), *_filters(line, nodes)]
+    if line.one("whole") != "yes":
+        found.append("had more to tell than its line holds")
     if line.one("user") in {node.user for node in nodes}:
         return [*found, *_capabilities(line), *_first_process(line, nodes), *_root(line, roots.jail)]
     if line.one("root").startswith(f"{roots.container}:") and not line.one("root").endswith(f":{SHOWS_POD}"):

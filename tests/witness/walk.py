@@ -33,10 +33,12 @@ AT_ONCE = {"job": 6, "login": 3}
 
 FACTS = """
 sed -n 's/^Seccomp_filters:[[:space:]]*//p' /proc/1/status
-stat -L -c '%d %n' / /run /run/secrets/* /tmp /dev/shm /var/spool/slurmd 2> /dev/null
+stat -L -c '%d %n' / /run /run/secrets/* /tmp /dev/shm /var/spool/slurmd {more} 2> /dev/null
 true
 """
 """Shell that prints a pod's filters of system calls, and then its own file systems: each device and its place."""
+OF_WORKERS = "/proc"
+"""A session of a login node has that pod's processes; a job has its own."""
 PLACES = "/ /run /tmp /dev/shm /var/spool/slurmd /sys/fs/cgroup /sys/fs/cgroup/* /mnt/jail"
 """Where a line may have written a file outside of the jail."""
 STARTS_UP = "sbatch --get-user-env"
@@ -159,11 +161,12 @@ class Walk:
         return [self._node(pod) for pod in (*self.cluster.workers, self.cluster.login)]
 
     def _node(self, pod: str) -> judge.Node:
-        filters, *places = self.cluster.in_pod(pod, FACTS).splitlines()
+        is_login = pod == self.cluster.login
+        script = FACTS.format(more="" if is_login else OF_WORKERS)
+        filters, *places = self.cluster.in_pod(pod, script).splitlines()
         devices: dict[int, str] = {}
         for device, _, path in (line.partition(" ") for line in places):
             devices.setdefault(int(device), path)
-        is_login = pod == self.cluster.login
         return judge.Node(*self.cluster.spaces(pod), is_login=is_login, filters=int(filters), devices=devices)
 
     def roots(self) -> judge.Roots:

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,23 +19,28 @@
 
 #define POD_FILE "usr/lib/python3/dist-packages/slurm_node/pod/paths.py"
 #define UP "../../../../../../"
+/* The last word of a line that tells everything. */
+#define WHOLE "whole=yes\n"
 /* Longer than any walk, whose end kills what is left (leftovers.py). */
 #define STAY_SECONDS 36000
 
 static char line[60000];
 static size_t length;
+static bool is_cut;
 
 static void add(const char *format, ...) {
     char word[8192];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(word, sizeof(word), format, arguments);
+    int size = vsnprintf(word, sizeof(word), format, arguments);
     va_end(arguments);
     for (char *each = word; *each; each++)
         if (*each == ' ' || *each == '\t' || *each == '\n')
             *each = '?';
-    if (length + strlen(word) + 2 < sizeof(line))
+    if (size >= 0 && (size_t)size < sizeof(word) && length + (size_t)size + sizeof(WHOLE) < sizeof(line))
         length += (size_t)sprintf(line + length, "%s ", word);
+    else
+        is_cut = true;
 }
 
 static void add_link(const char *name, const char *path) {
@@ -93,12 +99,20 @@ static void add_mounts(void) {
     char text[4096], path[2048], root[1024], kind[256], flags[1024];
     int number, parent;
     unsigned on, of;
+    bool goes_on = false;
     FILE *file = fopen("/proc/self/mountinfo", "re");
     while (file && fgets(text, sizeof(text), file)) {
+        /* The rest of a long row has the layers of an overlay. */
+        bool is_rest = goes_on;
+        goes_on = !strchr(text, '\n');
+        if (is_rest)
+            continue;
         const char *end = strstr(text, " - ");
         if (!end || sscanf(end, " - %255s", kind) != 1 ||
-            sscanf(text, "%d %d %u:%u %1023s %2047s %1023s", &number, &parent, &on, &of, root, path, flags) != 7)
+            sscanf(text, "%d %d %u:%u %1023s %2047s %1023s", &number, &parent, &on, &of, root, path, flags) != 7) {
+            is_cut = true;
             continue;
+        }
         add("mount=%s:%s:%s", path, kind, strncmp(flags, "ro", 2) ? "rw" : "ro");
         add("source=%d:%d:%u:%u:%s:%s", number, parent, on, of, root, path);
     }
@@ -138,6 +152,7 @@ static void tell(const char *as) {
     static const char *const spaces[] = {"pid", "mnt", "ipc", "cgroup", "uts", "user"};
     const char *label = getenv("WITNESS");
     length = 0;
+    is_cut = false;
     add("as=%s", as);
     add("label=%s", label ? label : "none");
     add("uid=%d:%d", (int)getuid(), (int)geteuid());
@@ -156,7 +171,7 @@ static void tell(const char *as) {
     add_each("descriptor", "/proc/thread-self/fd", "");
     add_lines();
     add_mounts();
-    line[length++] = '\n';
+    length += (size_t)sprintf(line + length, "%s", is_cut ? "\n" : WHOLE);
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         int file = open(places[i], O_WRONLY | O_APPEND | O_CLOEXEC);
         if (file >= 0 && write(file, line, length) == (ssize_t)length) {

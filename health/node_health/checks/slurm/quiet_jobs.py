@@ -5,9 +5,11 @@ A job that writes uses CPU, too. What a quiet job means is decided where all of 
 
 import json
 import os
+import pwd
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,18 +94,9 @@ def advanced(marks: Mapping[int, Mark], used: Mapping[int, Use], now: float, clo
 
 def heartbeats(machine: Machine, used: Mapping[int, Use], clock: float) -> dict[int, tuple[float, float]]:
     """Returns the ages of heartbeats, as `Quiet` has them, of the jobs that keep one."""
-    homes = _homes(machine, {use.user for use in used.values()})
-    ages = {}
-    for job, use in used.items():
-        home = homes.get(use.user)
-        if home is None:
-            continue
-        try:
-            beat = os.lstat(machine.path(f"{paths.JAIL_TREE}{home}/{HEARTBEAT.format(job)}")).st_mtime
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        ages[job] = (max(0.0, clock - beat), beat)
-    return ages
+    tree = machine.path(paths.JAIL_TREE)
+    beats = {job: _beat(tree, _home(use.user), HEARTBEAT.format(job)) for job, use in used.items()}
+    return {job: (max(0.0, clock - beat), beat) for job, beat in beats.items() if beat is not None}
 
 
 def judge(seen: Quiet, machine: Machine) -> Finding:
@@ -122,15 +115,36 @@ def read(result: Result | None) -> dict[int, str]:
     return {int(job): since for job, since in re.findall(r"(\d+) since ([\dT:-]+Z)", result.finding.evidence)}
 
 
-def _homes(machine: Machine, users: Iterable[int]) -> dict[int, str]:
-    """Returns the homes of users, by their ids, as the jail has them."""
-    wanted = {str(user) for user in users}
+def _home(user: int) -> str:
+    """Returns a user's home, empty for an unknown one.
+
+    The pod's name service knows the jail's users. It reads their file only if that is a plain one of no great size.
+    """
     try:
-        lines = machine.text(f"{paths.JAIL_TREE}/etc/passwd").splitlines()
+        return pwd.getpwuid(user).pw_dir
+    except KeyError:
+        return ""
+
+
+def _beat(tree: Path, home: str, name: str) -> float | None:
+    """Returns when a file of a home was changed; None without it, and where a part of its path is a link.
+
+    Root in a job may change the tree. An absolute link in it would lead to the pod's own files here.
+    """
+    parts = [part for part in home.split("/") if part]
+    if not parts or ".." in parts:
+        return None
+    opened = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with ExitStack() as folders:
+            folder = os.open(tree, opened)
+            folders.callback(os.close, folder)
+            for part in parts:
+                folder = os.open(part, opened, dir_fd=folder)
+                folders.callback(os.close, folder)
+            return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime
     except OSError:
-        return {}
-    rows = (line.split(":") for line in lines)
-    return {int(row[2]): row[5] for row in rows if len(row) > 5 and row[2] in wanted and row[5].startswith("/")}
+        return None
 
 
 def _read(file: Path, now: float) -> dict[int, Mark]:
