@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from slurm_operator.clients.slurm import slurmrestd
@@ -92,6 +93,38 @@ def test_what_a_node_says_of_itself_is_roots_word_to_slurm(cluster: SmallCluster
     slurm(cluster, f"scontrol update nodename={SECOND} state=undrain")
 
 
+Answer = TypeVar("Answer")
+
+
+def ask(there: RealSlurm, folder: Path, work: Callable[[slurmrestd.SlurmRest], Awaitable[Answer]]) -> Answer:
+    """What the operator's client makes of this Slurm's answers."""
+
+    async def whole() -> Answer:
+        rest = slurmrestd.SlurmRest(there.url, folder / "slurm/keys/jwt.key")
+        try:
+            return await work(rest)
+        finally:
+            await rest.close()
+
+    return asyncio.run(whole())
+
+
+def test_features_of_a_node_come_change_and_go(image: Path, tmp_path: Path) -> None:
+    lists = [("cpu", "zone=a"), ("cpu", "zone=b"), ("cpu",)]
+
+    async def work(rest: slurmrestd.SlurmRest) -> list[frozenset[str] | None]:
+        seen: list[frozenset[str] | None] = []
+        for features in lists:
+            await rest.update_node("cpu-0", features)
+            node = await rest.node("cpu-0")
+            seen.append(node.features if node else None)
+        return seen
+
+    with RealSlurm(image, tmp_path / "slurm", b"k" * 32) as there:
+        there.make_nodes("cpu", 1)
+        assert ask(there, tmp_path, work) == [*map(frozenset, lists)]
+
+
 def test_the_operator_keeps_a_node_out_that_somebody_set_down_and_reads_what_keeps_a_record(
     image: Path, tmp_path: Path
 ) -> None:
@@ -100,15 +133,11 @@ def test_the_operator_keeps_a_node_out_that_somebody_set_down_and_reads_what_kee
         there.command("scontrol update nodename=cpu-1 state=down reason=bad-dimm")
         there.command("scontrol create reservation starttime=now+2days duration=60 user=root nodes=cpu-[0,2]")
 
-        async def work() -> tuple[SlurmNode | None, tuple[Reservation, ...]]:
-            rest = slurmrestd.SlurmRest(there.url, tmp_path / "slurm/keys/jwt.key")
-            try:
-                await rest.keep_out("cpu-1")
-                return await rest.node("cpu-1"), await rest.reservations()
-            finally:
-                await rest.close()
+        async def work(rest: slurmrestd.SlurmRest) -> tuple[SlurmNode | None, tuple[Reservation, ...]]:
+            await rest.keep_out("cpu-1")
+            return await rest.node("cpu-1"), await rest.reservations()
 
-        node, (reservation,) = asyncio.run(work())
+        node, (reservation,) = ask(there, tmp_path, work)
     assert node is not None
     assert (node.reason, node.reason_user) == ("bad-dimm", "root")
     assert node.facts is not None

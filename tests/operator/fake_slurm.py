@@ -65,6 +65,7 @@ class FakeSlurm:
                 "alloc_memory": 0,
                 "comment": known["comment"] if known else "",
                 "features": list(features),
+                "active_features": list(features),
                 "partitions": ["main"],
                 "version": "26.05.5",
                 "weight": 100,

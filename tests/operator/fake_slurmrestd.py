@@ -25,6 +25,7 @@ from tests.operator.fake_reservations import ReservationError, moment
 from tests.operator.fake_slurm import NEVER, FakeSlurm
 
 API = "/slurm/v0.0.45"
+ACTIVE_FEATURES, NOT_SUBSET = 2031, "Active features not subset of available features"
 
 
 def error(description: str, number: int, text: str) -> dict[str, Any]:
@@ -174,7 +175,12 @@ class _Handler(BaseHTTPRequestHandler):
         elif body and "comment" in body:
             record["comment"] = body["comment"]
         elif body and body.keys() & {"features", "weight", "topology_str"}:
-            record["features"] = body.get("features", record["features"])
+            features = body.get("features", record["features"])
+            # As slurmctld's update_node: active features are a part of the node's, and become all of them.
+            if not {*body.get("features_act", record["active_features"])} <= {*features}:
+                return 422, error(f"Failure to update node {name}", ACTIVE_FEATURES, NOT_SUBSET)
+            record["features"] = features
+            record["active_features"] = body.get("features_act", features)
             record["weight"] = body.get("weight", {"number": record["weight"]})["number"]
             record["topology"] = body.get("topology_str", record["topology"])
         elif body and body.get("state") == ["UNDRAIN"]:

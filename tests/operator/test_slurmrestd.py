@@ -141,6 +141,7 @@ def test_what_keeps_a_record_is_read_and_its_size(fake: FakeSlurmrestd, key_file
 def test_features_weight_and_place_of_a_node_change_alone(fake: FakeSlurmrestd, key_file: Path) -> None:
     changes: list[dict[str, Any]] = [
         {"features": ("cpu", "avx512")},
+        {"features": ("cpu", "zone=a")},
         {"weight": 7},
         {"topology": "fabric:rack1"},
         {"topology": ""},
@@ -154,8 +155,8 @@ def test_features_weight_and_place_of_a_node_change_alone(fake: FakeSlurmrestd, 
         return seen
 
     seen = [(each.features, each.weight, each.topology) for each in ask(fake, key_file, work) if each]
-    both = frozenset({"cpu", "avx512"})
-    assert seen == [(both, 100, ""), (both, 7, ""), (both, 7, "fabric:rack1"), (both, 7, "")]
+    first, then = frozenset({"cpu", "avx512"}), frozenset({"cpu", "zone=a"})
+    assert seen == [(first, 100, ""), (then, 100, ""), (then, 7, ""), (then, 7, "fabric:rack1"), (then, 7, "")]
 
 
 def test_an_unchanged_listing_is_not_sent_again_and_a_change_in_the_same_second_is_seen(

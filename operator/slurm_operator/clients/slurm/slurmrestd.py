@@ -191,8 +191,13 @@ class SlurmRest(HangingJobs):
         weight: int | None = None,
         topology: str | None = None,
     ) -> None:
-        """Give a node other features, all that it has, another weight or topology; None leaves what it has."""
-        changed: dict[str, Any] = {} if features is None else {"features": [*features]}
+        """Give a node other features, all that it has, another weight or topology; None leaves what it has.
+
+        slurmctld takes no features away that are active (26.05, update_node), so both lists come together.
+        """
+        changed: dict[str, Any] = {}
+        if features is not None:
+            changed |= {"features": [*features], "features_act": [*features]}
         if weight is not None:
             changed["weight"] = {"set": True, "infinite": False, "number": weight}
         if topology is not None:
