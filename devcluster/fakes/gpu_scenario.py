@@ -51,6 +51,7 @@ MODES: Final[Mapping[str, Mapping[str, str]]] = {
     "not_persistent": {"persistence": "0"},
     "stray_process": {"processes": "2"},
     "not_in_fabric": {"fabric": "1,0"},
+    "joins_fabric": {"fabric": "2,0"},
     "mig": {"mig": "1,1"},
     "mig_pending": {"mig": "0,1"},
     "restart_wanted": {"refused": "16"},
