@@ -53,6 +53,7 @@ MODES: Final[Mapping[str, Mapping[str, str]]] = {
     "not_in_fabric": {"fabric": "1,0"},
     "joins_fabric": {"fabric": "2,0"},
     "mig": {"mig": "1,1"},
+    "mig_without_links": {"mig": "1,1", "links": "0" * LINKS},
     "mig_pending": {"mig": "0,1"},
     "restart_wanted": {"refused": "16"},
     "unreadable": {"refused": "999"},
