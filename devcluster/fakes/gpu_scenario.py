@@ -45,6 +45,7 @@ MODES: Final[Mapping[str, Mapping[str, str]]] = {
     "low_power": {"power": "400000"},
     "hot": {"temperature": "95"},
     "warm": {"temperature": "94"},
+    "no_slowdown": {"slowdown": "-"},
     "pcie_narrow": {"width": "8"},
     "narrow_slot": {"width": "8", "max_width": "8"},
     "pcie_slow": {"generation": "3"},
