@@ -13,8 +13,8 @@ from node_health.verdict import Action, Finding, fails, passes, warns
 WIDTH = 4
 """Lanes of a host's port in InfiniBand; one lane less is a broken cable or transceiver."""
 SPLIT_WIDTH, SPLIT = 2, frozenset({"HDR", "NDR", "XDR"})
-"""Lanes of a port behind a split cable, such as HDR100 and NDR200, and the signaling that has such cables (NVIDIA,
-InfiniBand Cluster Bring-up Procedure, "Configuring a Split Port"). Ethernet says any number, as its speed has lanes."""
+"""Lanes of a port behind a split cable, such as HDR100 or NDR200, and the signaling that has such cables. (NVIDIA,
+InfiniBand Cluster Bring-up Procedure, "Configuring a Split Port".) An Ethernet port has as many as its speed needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def look(machine: Machine) -> Fabric:
 
 
 def judge(fabric: Fabric, machine: Machine) -> Finding:
-    """FAIL when a port is slower than its equals here or lost lanes, WARNING when all are slower than the product's."""
+    """FAIL when a port is slower than its equals here, or lost lanes. WARNING when all are slower than usual."""
     ports = fabric.adapters.active
     groups = _equals(ports)
     if slow := [words for group in groups for words in _slower(group)]:

@@ -11,8 +11,7 @@ from node_health.verdict import Action, Finding, fails, passes
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
     """FAIL when one is down or missing.
 
-    GPUs in MIG mode do not reach each other, and some have no link up then (MIG user guide, "Application
-    Considerations").
+    GPUs in MIG mode do not reach each other (MIG user guide, "Application Considerations"). Some have no link up then.
     """
     if machine.declared.gpus == 1:
         raise DoesNotApplyError("a single GPU has nothing to link to")
