@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import pwd
 import re
 import time
 from collections.abc import Iterator
@@ -35,8 +36,10 @@ BAD = [
 
 @pytest.fixture(autouse=True)
 def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The clock is kept."""
+    """The clock is kept, and the pod's name service knows alice."""
     monkeypatch.setattr(clock, "adjtimex", lambda: clock.Clock(True, 1.0))
+    alice = pwd.struct_passwd(("alice", "x", 1001, 1001, "", "/home/alice", "/bin/sh"))
+    monkeypatch.setattr(pwd, "getpwuid", lambda user: {1001: alice}[user])
     yield
 
 
