@@ -43,7 +43,19 @@ _ALL_REDUCED: Final = """
 # nccl-tests; the last lines have the mean of the bus bandwidth, in GB/s.
 reached=$(echo "$said" | sed -n 's/^# Avg bus bandwidth *: *\\([0-9]*\\.[0-9]*\\).*/\\1/p')
 [ -n "$reached" ] || exit 3
+if [ "$(echo "$reached" | wc -l)" -ne 1 ]; then
+    slurm-check-report UNKNOWN 'each node measured itself alone: all_reduce_perf is built without its MPI'
+    exit 3
+fi
 judge "$(lowest "$reached")"
+"""
+_ACROSS: Final = """
+# One rank on each node, with all GPUs there. mpiexec starts it with any MPI, by a step of srun. In an exclusive job a
+# step has no GPU (srun(1), --gres), but an external launcher's has all. sbatch sets the same variables in its jobs.
+launcher=--external-launcher
+export HYDRA_LAUNCHER_EXTRA_ARGS=$launcher OMPI_MCA_plm_slurm_args=$launcher PRTE_MCA_plm_slurm_args=$launcher
+# Open MPI would bind a rank to few CPUs.
+export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
 """
 _NVBANDWIDTH: Final = """
 # Copies between the host and each GPU, in both directions: the slowest counts. A row of GB/s follows the GPUs' numbers.
@@ -108,9 +120,8 @@ def all_reduce(check: LongCheck) -> str:
     run = f'all_reduce_perf {sizes} -g "$gpus"'
     if check.nodes == 1:
         return f"need all_reduce_perf\n{_GPUS}{_product(check)}said=$({run}){_ENDED}{_LOWEST}{_ALL_REDUCED}"
-    # One task on each node, with all GPUs of the node.
-    across = f"said=$(srun --ntasks-per-node=1 {run})"
-    return f"need all_reduce_perf srun\n{_GPUS}{across}{_ENDED}{_LOWEST}{_ALL_REDUCED}"
+    across = f'{_ACROSS}said=$(mpiexec -n "$SLURM_JOB_NUM_NODES" {run})'
+    return f"need all_reduce_perf mpiexec srun\n{_GPUS}{across}{_ENDED}{_LOWEST}{_ALL_REDUCED}"
 
 
 def nvbandwidth(check: LongCheck) -> str:

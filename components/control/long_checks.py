@@ -153,7 +153,7 @@ _NEEDS: Final = {
     Builtin.NETWORK: "iperf3 (Debian's package iperf3)",
     Builtin.MPI_PING_PONG: "mpicc, mpiexec and a C compiler (Debian's gcc with mpich and libmpich-dev, or openmpi-bin "
     "and libopenmpi-dev)",
-    Builtin.ALL_REDUCE: "all_reduce_perf of NVIDIA's nccl-tests, and for several nodes built with MPI",
+    Builtin.ALL_REDUCE: "all_reduce_perf of NVIDIA's nccl-tests; for several nodes built with MPI, and mpiexec",
     Builtin.NVBANDWIDTH: "NVIDIA's nvbandwidth",
     Builtin.IB_WRITE_BW: "ib_write_bw (Debian's package perftest)",
     Builtin.GPU_BURN: "gpu_burn of https://github.com/wilicc/gpu-burn, with its kernel in the same folder",

@@ -68,6 +68,19 @@ def test_cpu_time_is_that_of_the_users_processes_by_cgroup_or_descent(tmp_path: 
     assert seen.left == ()
 
 
+def test_the_cpu_time_of_a_container_is_that_of_its_job_whoever_runs_in_it(tmp_path: Path) -> None:
+    """The user is of an LDAP directory, and what runs in his container has a subordinate id."""
+    machine = fake_machine.build(
+        tmp_path,
+        {
+            **fake_machine.process(9, "inner\0", 165_536 + 1000, 7, age=50),
+            **fake_machine.process(11, "podman\0", 200_001, 7, age=60),
+            **fake_machine.process(12, "conmon\0", 165_536, 7, age=55),
+        },
+    )
+    assert look(machine).used == {7: Use(0.0, 200_001)}
+
+
 HOMES = {1001: "/home/alice", 1002: "/home/bob", 1003: "/linked/alice", 1004: "/home/../../outside", 1005: ""}
 
 

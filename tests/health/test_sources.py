@@ -16,6 +16,7 @@ from node_health.checks.slurm import gres
 from node_health.counters import Increase
 from node_health.sources import gpu_facts, interfaces, kmsg, mounts, product
 from node_health.sources import nvml as source
+from node_health.sources.gone import gone
 
 from tests.health.fakes import fake_machine
 from tests.health.fakes.nvml import Nvml
@@ -124,3 +125,25 @@ def test_a_gpu_that_is_lost_half_way_is_lost(tmp_path: Path, nvml: Nvml) -> None
     assert [gpu.index for gpu in seen.gpus if gpu.lost] == [2, 5]
     assert seen.gpus[2].uuid == "GPU-fake-2", "its name was read before"
     assert len(seen.gpus[0].facts) == len(gpu_facts.Fact) - 1, "all but retired pages, which H100 has not"
+
+
+def test_a_gpu_keeps_its_counters_when_one_before_it_falls_off_the_bus(tmp_path: Path, nvml: Nvml) -> None:
+    machine, corrected = fake_machine.build(tmp_path), {"corrected": 5000}
+    nvml.adds(4, corrected)
+    source.look(machine)
+    nvml.says({3: "fallen_off_bus"})
+    nvml.adds(4, corrected)
+    grew = source.look(machine).grew
+    assert grew.hours > 0
+    assert set(grew.by.values()) == {0}
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '["", 5]', '["", null]'])
+def test_a_file_of_known_devices_that_cannot_be_read_is_written_anew(tmp_path: Path, text: str) -> None:
+    machine = Machine(root=tmp_path)
+    file = machine.path(node.COUNTERS / "known-things.json")
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    assert gone(machine, "things", ["a", "b"]) == ()
+    assert gone(machine, "things", ["b"]) == ("a",)
+    assert gone(machine, "things", ["a", "b", "c"]) == ()

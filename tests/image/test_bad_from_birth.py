@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -49,6 +50,14 @@ def test_a_job_that_waits_for_a_node_begins_there_only_when_its_first_checks_hav
     cluster.wait("the node's own drain", lambda: told(cluster).startswith(f"drained {OURS}"), 60)
     assert output() == ""
     assert cluster.ssh(f"squeue -h -j {submitted.stdout.strip()} -o %T").stdout.strip() == "PENDING"
+
+    explained = cluster.pod("/usr/sbin/node-health explain").stdout
+    state, cause, who, *checks = explained.splitlines()
+    assert re.fullmatch(rf"{WORKER}: \S*DRAIN\S*", state), explained
+    assert cause.startswith(f"  {OURS}disk ended with status 1: the disk is bad"), explained
+    assert who.endswith("; the node lifts it when this check was made and did not fail"), explained
+    failed = next(number for number, line in enumerate(checks) if line.startswith("FAIL    site scripts: disk ended"))
+    assert re.match(r"        since \S+Z, for .+; ", checks[failed + 1]), explained
 
     assert cluster.pod(f"rm {FAULT}; /usr/sbin/node-health-program").returncode == 0
     cluster.wait("it takes jobs", lambda: not told(cluster).startswith("drain"), 90)

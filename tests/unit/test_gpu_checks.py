@@ -14,6 +14,9 @@ from tests.unit.check_scripts import HERE, NO_ADDRESS, status
 from tests.unit.samples import SMALL, changed
 
 ALL_REDUCE = {"all_reduce_perf": None}
+MPI = {"srun": "exit 9", "mpiexec": '[ "$1" = -n ] || exit 9; shift 2; exec "$@"'}
+"""A fake of mpiexec that starts one rank on this machine."""
+REPORT = 'echo "$@" >"${0%/*}/report"'
 MISMATCH = "echo '# Avg bus bandwidth    : surprise'"
 
 
@@ -31,9 +34,14 @@ def scenario(name: str, answer: str, **more: Any) -> str:
 )  # fmt: skip
 @pytest.mark.parametrize("nodes", [1, 4])
 def test_all_reduce_compares_the_bus_bandwidth(tmp_path: Path, answer: str, nodes: int, expected: int) -> None:
-    tools = ALL_REDUCE | {"srun": f'[ "$1" = --ntasks-per-node=1 ] || exit 9\n{HERE}'}
-    told = scenario("all_reduce_perf", answer)
+    tools, told = ALL_REDUCE | MPI, scenario("all_reduce_perf", answer)
     assert status(tmp_path, tools, told, builtin="all-reduce", nodes=nodes, least=400) == expected
+
+
+def test_an_all_reduce_of_which_each_rank_tells_its_own_is_unknown(tmp_path: Path) -> None:
+    tools = ALL_REDUCE | MPI | {"mpiexec": 'shift 2; "$@"; exec "$@"', "slurm-check-report": REPORT}
+    assert status(tmp_path, tools, builtin="all-reduce", nodes=4, least=400) == 3
+    assert "built without its MPI" in (tmp_path / "report").read_text()
 
 
 def test_all_reduce_has_all_gpus_of_the_node(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from node_health.sources import nvidia_smi
 from node_health.verdict import Action, Finding, Verdict, passes, unknown, worst_of
 
 INVALID_ARGUMENT, FUNCTION_NOT_FOUND, VERSION_MISMATCH = 2, 13, 25
+RESET_REQUIRED = 16
+"""Error of a GPU that a reset brings back (nvml.h)."""
 NOT_SUPPORTED = frozenset({3, INVALID_ARGUMENT, FUNCTION_NOT_FOUND, VERSION_MISMATCH})
 """Errors (nvml.h, nvmlReturn_t) about a fact that a GPU lacks, or that an older driver does not know."""
 
@@ -69,7 +71,7 @@ class Gpu:
         index: NVML's number.
         name: the product, such as NVIDIA H100 80GB HBM3.
         uuid: its id.
-        lost: NVML's words if it does not answer.
+        lost: NVML's error if it does not answer; None: it does.
         facts: fact → number or numbers.
         unread: fact → NVML's error, where it has none.
     """
@@ -77,7 +79,7 @@ class Gpu:
     index: int
     name: str = ""
     uuid: str = ""
-    lost: str = ""
+    lost: Refusal | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     unread: Mapping[str, Refusal] = field(default_factory=dict)
 
@@ -109,7 +111,7 @@ class Snapshot:
         failed: NVML's error if it could not be initialized; then there are no GPUs here.
         asked: nvidia-smi's answer where NVML is missing.
         module: version of the kernel's module; empty: nobody says.
-        grew: increase of counters, named by the GPU's number and the fact.
+        grew: increase of counters, named by the GPU's id and the fact.
         idle: whether no job runs here.
     """
 
@@ -154,8 +156,8 @@ def _judge(gpu: Gpu, judge: Callable[[Gpu], Finding]) -> Finding:
 
 
 def key(gpu: Gpu, fact: Fact) -> str:
-    """Returns the name of a GPU's counter."""
-    return f"{gpu.index} {fact}"
+    """Returns the name of a GPU's counter. NVML's number is another one when a GPU before it falls off the bus."""
+    return f"{gpu.uuid} {fact}"
 
 
 def recovery_action(code: int) -> Action | None:

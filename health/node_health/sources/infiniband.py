@@ -6,13 +6,15 @@ from pathlib import Path
 
 from node_health.check import CannotJudgeError, Machine
 from node_health.counters import Increase, increase
+from node_health.sources.gone import gone
 
 FOLDER = "/sys/class/infiniband"
 VERBS = "/sys/class/infiniband_verbs"
 DEVICES = "/dev/infiniband"
 ERRORS = ("symbol_error", "link_error_recovery", "port_rcv_errors", "local_link_integrity_errors")
 LOSSES = "link_downed"
-_RATE = re.compile(r"([\d.]+) Gb/sec(?: \((\d+)X)?")
+_RATE = re.compile(r"([\d.]+) Gb/sec(?: \((\d+)X ?(\w*))?")
+"""Such as 400 Gb/sec (4X NDR) (Linux, drivers/infiniband/core/sysfs.c, rate_show)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +28,10 @@ class Port:
         physical: such as LinkUp.
         rate: in Gb/s.
         width: lanes; None: the driver does not say.
+        signal: the lanes' signaling, such as NDR.
         is_infiniband: whether its link is InfiniBand's, not Ethernet's.
         partitions: partition keys other than 0.
+        board: its adapter's board, such as MT_0000000838; empty: the driver does not say.
     """
 
     adapter: str
@@ -36,8 +40,10 @@ class Port:
     physical: str
     rate: float
     width: int | None
+    signal: str = ""
     is_infiniband: bool = True
     partitions: tuple[int, ...] = ()
+    board: str = ""
 
     def __str__(self) -> str:
         return f"{self.adapter} port {self.number}"
@@ -50,11 +56,19 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Adapters:
-    """The adapters' names, their ports, and the increase of the ports' counters."""
+    """The adapters.
+
+    Attributes:
+        names: their names.
+        ports: their ports.
+        grew: increase of the ports' counters.
+        gone: names of adapters that an earlier run had.
+    """
 
     names: tuple[str, ...]
     ports: tuple[Port, ...] = ()
     grew: Increase = field(default_factory=lambda: Increase({}))
+    gone: tuple[str, ...] = ()
 
     @property
     def active(self) -> tuple[Port, ...]:
@@ -70,7 +84,8 @@ class Adapters:
 
 def look(machine: Machine) -> Adapters:
     """Reads the adapters, their ports, and how much the ports' counters grew."""
-    folders = [machine.path(FOLDER) / name for name in _usable(machine)]
+    names = tuple(_usable(machine))
+    folders = [machine.path(FOLDER) / name for name in names]
     ports = [port for folder in folders for port in sorted((folder / "ports").iterdir())]
     counters = {
         f"{port.parents[1].name} port {port.name} {kind}": sum(_counter(port, name) for name in names)
@@ -78,7 +93,7 @@ def look(machine: Machine) -> Adapters:
         for kind, names in (("errors", ERRORS), ("losses", (LOSSES,)))
     }
     grew = increase(machine, "infiniband", counters)
-    return Adapters(tuple(folder.name for folder in folders), tuple(map(_port, ports)), grew)
+    return Adapters(names, tuple(map(_port, ports)), grew, gone(machine, "adapters", names))
 
 
 def _usable(machine: Machine) -> list[str]:
@@ -106,9 +121,16 @@ def _port(folder: Path) -> Port:
         _text(folder / "phys_state").partition(": ")[2],
         float(rate[1]),
         int(rate[2]) if rate[2] else None,
+        rate[3] or "",
         _text(folder / "link_layer") == "InfiniBand",
         tuple(number for file in keys if (number := int(_text(file), 16))),
+        _board(folder.parents[1]),
     )
+
+
+def _board(adapter: Path) -> str:
+    names = (adapter / name for name in ("board_id", "hca_type"))
+    return next((_text(file) for file in names if file.exists()), "")
 
 
 def _counter(port: Path, name: str) -> int:

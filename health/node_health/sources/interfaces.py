@@ -6,6 +6,7 @@ from pathlib import Path
 
 from node_health.check import DoesNotApplyError, Machine
 from node_health.counters import Increase, increase
+from node_health.sources.gone import gone
 
 FOLDER = "/sys/class/net"
 LOOPBACK = "lo"
@@ -37,21 +38,40 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Interfaces:
-    """All of them, and the increase of their counters: errors, packets and losses of the link, by interface."""
+    """The interfaces.
 
-    all: tuple[Interface, ...]
+    Attributes:
+        up: those that are up.
+        grew: increase of their counters: errors, packets and losses of the link, by interface.
+        gone: names of those that were up in an earlier run, and are no more in the pod.
+    """
+
+    up: tuple[Interface, ...]
     grew: Increase = field(default_factory=lambda: Increase({}))
+    gone: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> tuple[Interface, ...]:
+        """Those that are up.
+
+        Raises:
+            DoesNotApplyError: there is none.
+        """
+        if not self.up:
+            raise DoesNotApplyError("the pod has no interface but the loopback")
+        return self.up
 
 
 def look(machine: Machine) -> Interfaces:
     """Reads the interfaces that are up, and how much their counters grew."""
-    folders = [folder for folder in sorted(machine.path(FOLDER).iterdir()) if _is_up(folder)]
-    if not folders:
-        raise DoesNotApplyError("the pod has no interface but the loopback")
+    there = sorted(machine.path(FOLDER).iterdir())
+    folders = [folder for folder in there if _is_up(folder)]
     counters: dict[str, int] = {}
     for folder in folders:
         counters |= _counters(folder)
-    return Interfaces(tuple(map(_interface, folders)), increase(machine, "interfaces", counters))
+    lost = set(gone(machine, "interfaces", [folder.name for folder in folders])) - {folder.name for folder in there}
+    grew = increase(machine, "interfaces", counters)
+    return Interfaces(tuple(map(_interface, folders)), grew, tuple(sorted(lost)))
 
 
 def kin(interfaces: Interfaces) -> Mapping[str, list[Interface]]:

@@ -7,14 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from contract import names
 from node_health.check import Machine
 
 _STEP = re.compile(r"^slurmstepd: \[(\d+)")
 """Title of a step's slurmstepd: slurmstepd: [JOB.STEP]."""
 _JOB = re.compile(r"/(job_[^/\n]+)")
 """Folder of a job in a path of /proc/PID/cgroup."""
-USERS = range(1000, 60000)
-"""Ids of ordinary users (login.defs, UID_MIN and UID_MAX). The test step's nobody is none."""
+_USERS = (
+    range(names.FIRST_USER_ID, names.LAST_USER_ID + 1),
+    range(names.FIRST_LDAP_ID, names.LAST_LDAP_ID + 1),
+)
+"""Ids of people, and of what they run in containers by their subordinate ids. The test step's nobody is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,10 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Seconds of CPU time that the processes of a job's user use here; `user` is his id."""
+    """Seconds of CPU time that a job's processes use here, and its user: that of the oldest one.
+
+    Later ones may have subordinate ids, in containers.
+    """
 
     cpu: float
     user: int
@@ -87,14 +94,15 @@ def _jobs(processes: dict[int, Process]) -> Jobs:
             number = processes[number].parent
         return int(steps[number][1]) if number in steps else None
 
-    users = [process for process in processes.values() if process.user in USERS]
+    users = [process for process in processes.values() if any(process.user in ids for ids in _USERS)]
     used: dict[int, Use] = {}
     left = []
-    for process in users:
+    for process in sorted(users, key=lambda process: -process.age):
         of_group = next((job for group in process.groups if (job := _number(group)) in running), None)
         job = job_above(process.number) if of_group is None else of_group
         if job is not None:
-            used[job] = Use(process.cpu + (used[job].cpu if job in used else 0.0), process.user)
+            before = used.get(job, Use(0.0, process.user))
+            used[job] = Use(before.cpu + process.cpu, before.user)
         elif not process.groups & groups:
             left.append(process)
     return Jobs(running, tuple(left), used)

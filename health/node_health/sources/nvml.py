@@ -8,10 +8,10 @@ from typing import Any
 from node_health.check import Machine
 from node_health.counters import increase
 from node_health.sources import jobs, nvidia_smi
-from node_health.sources.gpu_facts import NOT_SUPPORTED, Fact, Gpu, Refusal, Snapshot, key
+from node_health.sources.gpu_facts import NOT_SUPPORTED, RESET_REQUIRED, Fact, Gpu, Refusal, Snapshot, key
 
 LIBRARY_NOT_FOUND = 12
-LOST = frozenset({15, 16})
+LOST = frozenset({15, RESET_REQUIRED})
 """Errors of a GPU that computes nothing any more: GPU_IS_LOST, RESET_REQUIRED."""
 _MODULE = re.compile(r"^NVRM version: .*?\s(\d+\.\d+(?:\.\d+)?)\s", re.MULTILINE)
 
@@ -65,7 +65,7 @@ def _gpu(library: Any, index: int) -> Gpu:
         handle = library.nvmlDeviceGetHandleByIndex(index)
         name, uuid = _text(library.nvmlDeviceGetName(handle)), _text(library.nvmlDeviceGetUUID(handle))
     except library.NVMLError as error:
-        return Gpu(index, lost=str(error))
+        return Gpu(index, lost=_refusal(error))
     facts: dict[str, Any] = {}
     unread: dict[str, Refusal] = {}
     for fact, read in _READERS.items():
@@ -73,9 +73,9 @@ def _gpu(library: Any, index: int) -> Gpu:
             facts[fact] = read(library, handle)
         except library.NVMLError as error:
             if error.value in LOST:
-                return Gpu(index, name, uuid, lost=str(error))
+                return Gpu(index, name, uuid, lost=_refusal(error))
             unread[fact] = _refusal(error)
-    return Gpu(index, name, uuid, "", facts, unread)
+    return Gpu(index, name, uuid, None, facts, unread)
 
 
 def _refusal(error: Any) -> Refusal:

@@ -58,6 +58,7 @@ def port(adapter: str) -> dict[str, str]:
         f"{folder}/link_layer": "InfiniBand\n",
         f"{folder}/pkeys/0": "0xffff\n",
         f"{folder}/pkeys/1": "0x0000\n",
+        f"/sys/class/infiniband/{adapter}/board_id": "MT_0000000838\n",
         **{f"{folder}/counters/{name}": "0\n" for name in ("symbol_error", "link_error_recovery", "link_downed")},
     }
 
@@ -118,6 +119,7 @@ def healthy() -> dict[str, str]:
         **process(10, "slurmstepd: [7.batch]\0", 0, None),
         **process(11, "python\0train.py\0", 1001, 7),
         "/proc/sys/user/max_user_namespaces": "1000\n",
+        "/proc/sys/kernel/random/boot_id": "8f9a2b7c-3d1e-4c55-9b0a-2f6d7e8c1a00\n",
         "/sys/fs/cgroup/cgroup.controllers": "cpuset cpu io memory pids\n",
         "/sys/fs/cgroup/memory.max": f"{2048 * 1024**2}\n",
         "/sys/fs/cgroup/memory.stat": f"anon {100 * 1024**2}\nshmem {1024**2}\n",

@@ -8,9 +8,10 @@ from node_health.verdict import Action, Finding, fails, passes, unknown, warns
 
 FOLDER = "/sys/class/nvme"
 LIVE = "live"
-DEAD = frozenset({"dead", "deleting", "deleting (no IO)"})
-"""States after which the controller takes no requests until a restart (Linux, drivers/nvme/host/sysfs.c)."""
-ON_THE_WAY = frozenset({"new", "resetting", "connecting"})
+DEAD = "dead"
+"""The controller takes no requests until a restart (Linux, drivers/nvme/host/sysfs.c)."""
+ON_THE_WAY = frozenset({"new", "resetting", "connecting", "deleting", "deleting (no IO)"})
+"""A cloud's volumes are such controllers: one is deleted when a pod of the machine gives its volume back."""
 
 
 def look(machine: Machine) -> dict[str, str]:
@@ -22,13 +23,13 @@ def look(machine: Machine) -> dict[str, str]:
 
 
 def judge(states: Mapping[str, str], machine: Machine) -> Finding:
-    """FAIL when one is dead, WARNING while one recovers."""
-    if dead := [f"{name} is {state}" for name, state in states.items() if state in DEAD]:
+    """FAIL when one is dead, WARNING while one comes, recovers or goes."""
+    if dead := [f"{name} is {state}" for name, state in states.items() if state == DEAD]:
         return fails(", ".join(dead), Action.RESTART_BM)
     if strange := [f"{name} is {state}" for name, state in states.items() if state not in ON_THE_WAY | {LIVE}]:
         return unknown(", ".join(strange))
-    if recovering := [f"{name} is {state}" for name, state in states.items() if state != LIVE]:
-        return warns(", ".join(recovering))
+    if on_the_way := [f"{name} is {state}" for name, state in states.items() if state != LIVE]:
+        return warns(", ".join(on_the_way))
     return passes(f"{len(states)} controllers are live")
 
 
@@ -37,6 +38,6 @@ CHECK = Check(
     look,
     judge,
     fails="the kernel gave up an NVMe controller",
-    warns="an NVMe controller is being reset",
+    warns="an NVMe controller is being reset or removed",
     remedy="restart the machine; replace the drive if it does not come back",
 )

@@ -3,7 +3,7 @@
 from contract import reasons
 from node_health.check import Applies, Check, Machine
 from node_health.sources import nvidia_smi, nvml
-from node_health.sources.gpu_facts import Snapshot
+from node_health.sources.gpu_facts import RESET_REQUIRED, Snapshot
 from node_health.verdict import Action, Finding, fails, passes, unknown, warns
 
 
@@ -15,8 +15,11 @@ def judge(snapshot: Snapshot, machine: Machine) -> Finding:
     if snapshot.failed:
         # The check `gpu driver` tells whether that is the driver's fault.
         return unknown(f"{declared} declared; NVML: {snapshot.failed}")
-    if lost := [f"{gpu}: {gpu.lost}" for gpu in snapshot.gpus if gpu.lost]:
-        return fails(", ".join(lost), Action.RESTART_BM)
+    lost = {str(gpu): gpu.lost for gpu in snapshot.gpus if gpu.lost}
+    if lost:
+        resets = len(snapshot.gpus) >= declared and all(error.code == RESET_REQUIRED for error in lost.values())
+        told = ", ".join(f"{gpu}: {error}" for gpu, error in lost.items())
+        return fails(told, Action.RESET_GPU if resets else Action.RESTART_BM)
     if len(snapshot.gpus) < declared:
         return fails(f"{len(snapshot.gpus)} of {declared} GPUs answer", Action.RESTART_BM)
     evidence = f"{len(snapshot.gpus)} GPUs answer, {declared} declared"
@@ -30,7 +33,7 @@ CHECK = Check(
     fails="fewer GPUs answer than declared, or one is lost. Without NVML in the pod also when `nvidia-smi` ends with "
     "an error or counts uncorrectable memory errors",
     warns="more than declared",
-    remedy="restart the machine; replace the GPU if it does not come back",
+    remedy="reset the GPU if NVML asks for that, else restart the machine; replace the GPU if it does not come back",
     action=Action.RESTART_BM,
     applies=Applies.GPUS,
 )

@@ -9,8 +9,11 @@ from node_health.verdict import Action, Finding, fails, passes, warns
 
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
-    """FAIL at the temperature of a slowdown, WARNING near it."""
-    return gpu_facts.judged(snapshot, Fact.TEMPERATURE, _one)
+    """FAIL at the temperature of a slowdown, WARNING near it.
+
+    Later drivers no longer say that temperature of GPUs since Ada (nvml.h, nvmlDeviceGetTemperatureThreshold).
+    """
+    return gpu_facts.judged(snapshot, Fact.SLOWDOWN_TEMPERATURE, _one)
 
 
 def _one(gpu: Gpu) -> Finding:

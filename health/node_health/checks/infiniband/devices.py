@@ -8,11 +8,13 @@ from node_health.verdict import Action, Finding, fails, passes, warns
 
 
 def judge(adapters: Adapters, machine: Machine) -> Finding:
-    """FAIL without any; WARNING with fewer than units, since a unit of a shared pool opens several."""
+    """FAIL without any, or when one is gone; WARNING with fewer than units: one of a shared pool opens several."""
     count, declared = len(adapters.names), machine.declared.rdma
     evidence = f"{count} adapters ({', '.join(adapters.names)}), {declared} units declared"
     if not count:
         return fails(f"no adapter, {declared} units declared", Action.RESTART_BM)
+    if adapters.gone:
+        return fails(f"gone since this pod began: {', '.join(adapters.gone)}", Action.RESTART_BM)
     return passes(evidence) if count >= declared else warns(evidence)
 
 
@@ -20,7 +22,7 @@ CHECK = Check(
     reasons.Check.IB_DEVICES,
     infiniband.look,
     judge,
-    fails="the pod has no RDMA adapter, though `network.rdma` declares some",
+    fails="the pod has no RDMA adapter, though `network.rdma` declares some, or one is gone since the pod began",
     warns="it has fewer than `network.rdma.count`",
     remedy="look for adapters that the machine lost (`lspci`), and at the RDMA device plugin",
     applies=Applies.RDMA,

@@ -1,16 +1,20 @@
 """Checks rate and width of active ports: all alike, and as fast as the product's fabric."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from contract import reasons
 from node_health import thresholds
 from node_health.check import Applies, CannotJudgeError, Check, Machine
 from node_health.sources import infiniband, product
-from node_health.sources.infiniband import Adapters
+from node_health.sources.infiniband import Adapters, Port
 from node_health.verdict import Action, Finding, fails, passes, warns
 
 WIDTH = 4
-"""Lanes of a host's port; one lane less is a broken cable or transceiver."""
+"""Lanes of a host's port in InfiniBand; one lane less is a broken cable or transceiver."""
+SPLIT_WIDTH, SPLIT = 2, frozenset({"HDR", "NDR", "XDR"})
+"""Lanes of a port behind a split cable, such as HDR100 or NDR200, and the signaling that has such cables. (NVIDIA,
+InfiniBand Cluster Bring-up Procedure, "Configuring a Split Port".) An Ethernet port has as many as its speed needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +34,17 @@ def look(machine: Machine) -> Fabric:
 
 
 def judge(fabric: Fabric, machine: Machine) -> Finding:
-    """FAIL when a port is slower than another one of this node, WARNING when all are slower than the product's."""
+    """FAIL when a port is slower than its equals here, or lost lanes. WARNING when all are slower than usual."""
     ports = fabric.adapters.active
-    best = max(port.rate for port in ports)
-    if slow := [f"{port} has {port.rate:g} Gb/s, others {best:g}" for port in ports if port.rate < best]:
+    groups = _equals(ports)
+    if slow := [words for group in groups for words in _slower(group)]:
         return fails("; ".join(slow), Action.CHECK_MECHANICALS)
-    if narrow := [f"{port} has {port.width} lanes" for port in ports if port.width and port.width < WIDTH]:
+    if narrow := [f"{port} has {port.width} lanes" for port in ports if _is_narrow(port)]:
         return fails("; ".join(narrow), Action.CHECK_MECHANICALS)
+    best = max(port.rate for port in ports)
     if not fabric.product:
-        if len(ports) < 2:
-            raise CannotJudgeError(f"nobody knows how fast {ports[0]} should be")
+        if alone := [group[0] for group in groups if len(group) == 1 and (len(ports) == 1 or group[0].rate < best)]:
+            raise CannotJudgeError(f"nobody knows how fast {alone[0]} should be")
         return passes(f"{len(ports)} ports at {best:g} Gb/s")
     least = thresholds.of(fabric.product).number("infiniband.rate")
     if best < least:
@@ -47,11 +52,29 @@ def judge(fabric: Fabric, machine: Machine) -> Finding:
     return passes(f"{len(ports)} ports at {best:g} Gb/s")
 
 
+def _equals(ports: Sequence[Port]) -> list[list[Port]]:
+    """Returns the ports that should be equal, together: those of one kind of board. Others may be for storage."""
+    groups: dict[tuple[str, bool], list[Port]] = {}
+    for port in ports:
+        groups.setdefault((port.board, port.is_infiniband), []).append(port)
+    return list(groups.values())
+
+
+def _slower(group: Sequence[Port]) -> list[str]:
+    best = max(port.rate for port in group)
+    return [f"{port} has {port.rate:g} Gb/s, others {best:g}" for port in group if port.rate < best]
+
+
+def _is_narrow(port: Port) -> bool:
+    least = SPLIT_WIDTH if port.signal in SPLIT else WIDTH
+    return port.is_infiniband and port.width is not None and port.width < least
+
+
 CHECK = Check(
     reasons.Check.IB_RATE,
     look,
     judge,
-    fails="a port is slower than another one of the node, or lost a lane",
+    fails="a port is slower than another one of the same kind of board, or an InfiniBand port lost a lane",
     warns="all ports are slower than usual with these GPUs",
     remedy="look at cable, transceiver and switch port",
     applies=Applies.RDMA,

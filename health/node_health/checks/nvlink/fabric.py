@@ -13,11 +13,14 @@ SUCCESS = 0
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
     """FAIL when a registration has failed or not begun, WARNING while it runs."""
-    if not snapshot.failed and all(
-        gpu.facts.get(Fact.FABRIC, (NOT_SUPPORTED,))[0] == NOT_SUPPORTED for gpu in snapshot.gpus if not gpu.lost
-    ):
+    answering = [gpu for gpu in snapshot.gpus if not gpu.lost]
+    if answering and all(map(_needs_none, answering)):
         raise DoesNotApplyError("these GPUs have no fabric manager")
     return gpu_facts.judged(snapshot, Fact.FABRIC, _one)
+
+
+def _needs_none(gpu: Gpu) -> bool:
+    return gpu.lacks(Fact.FABRIC) or gpu.facts.get(Fact.FABRIC, (None,))[0] == NOT_SUPPORTED
 
 
 def _one(gpu: Gpu) -> Finding:

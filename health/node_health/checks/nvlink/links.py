@@ -9,13 +9,18 @@ from node_health.verdict import Action, Finding, fails, passes
 
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
-    """FAIL when one is down or missing."""
+    """FAIL when one is down or missing.
+
+    GPUs in MIG mode do not reach each other (MIG user guide, "Application Considerations"). Some have no link up then.
+    """
     if machine.declared.gpus == 1:
         raise DoesNotApplyError("a single GPU has nothing to link to")
     return gpu_facts.judged(snapshot, Fact.LINKS, _one)
 
 
 def _one(gpu: Gpu) -> Finding:
+    if gpu.facts.get(Fact.MIG, (0,))[0]:
+        return passes("GPUs in MIG mode use no NVLink")
     states = gpu.read(Fact.LINKS)
     down = [str(link) for link, state in enumerate(states) if not state]
     failed = fails(f"{gpu}: NVLinks {', '.join(down)} are down")
@@ -34,7 +39,7 @@ CHECK = Check(
     reasons.Check.NVLINK,
     nvml.look,
     judge,
-    fails="an NVLink is down, or a GPU has fewer than its product",
+    fails="an NVLink is down, or a GPU has fewer than its product, unless it is in MIG mode",
     warns="",
     remedy="reset the GPUs; look at the fabric manager and, if it lasts, the baseboard",
     action=Action.RESET_GPU,
