@@ -432,6 +432,24 @@ def test_a_new_pod_that_does_not_come_up_under_its_predecessors_record_is_told_a
     assert judge(state([pod("cpu-0", NEW), pod("cpu-1", NEW)]), [node("cpu-0"), before])[1].blocking == []
 
 
+@pytest.mark.parametrize("paused", [False, True])
+@pytest.mark.parametrize(
+    ("pods", "share"),
+    [
+        ([pod("cpu-0", NEW)], "1 of 2"),
+        ([pod("cpu-0", NEW), pod("cpu-1", NEW, running=False, ready=False)], "2 of 2"),
+        ([pod("cpu-0", NEW), pod("cpu-1", NEW)], "2 of 2"),
+    ],
+    ids=["no pod", "a new pod", "a ready pod"],
+)
+def test_an_update_is_under_way_until_its_last_node_works(pods: list[Pod], share: str, paused: bool) -> None:
+    size = state(pods, current=2, paused=paused)
+    found = judge(size, [node("cpu-0"), updating("cpu-1")])[1]
+    told = f"node set cpu: {share} nodes have the current template; cpu-1 comes back from its update"
+    assert found.progressing[0] == under_way(Reason.UPDATING, told)
+    assert judge(state([pod("cpu-0", NEW), pod("cpu-1", NEW)]), [node("cpu-0"), node("cpu-1")])[1].progressing == []
+
+
 def test_an_update_that_waits_says_for_what() -> None:
     busy = [node("cpu-0"), node("cpu-1"), updating("cpu-2", "MIXED", cpus=1)]
     reasons = [

@@ -173,6 +173,12 @@ def not_up(state: NodeSetState) -> list[str]:
     return [worker.name for worker in there if worker.pod and not worker.is_outdated]
 
 
+def coming_back(state: NodeSetState) -> list[str]:
+    """Nodes without work under their update's drain and without a pod of an older template: a ready pod ends it."""
+    there = [worker for worker in state.members() if worker.drain is Owner.UPDATE and not worker.has_work]
+    return [worker.name for worker in there if not worker.is_outdated]
+
+
 def _is_taken(state: NodeSetState, worker: Worker) -> bool:
     node, before = worker.node, worker.name in state.node_set.updating
     if node is None:
