@@ -433,21 +433,18 @@ def test_a_new_pod_that_does_not_come_up_under_its_predecessors_record_is_told_a
 
 
 @pytest.mark.parametrize("paused", [False, True])
-@pytest.mark.parametrize(
-    ("pods", "share"),
-    [
-        ([pod("cpu-0", NEW)], "1 of 2"),
-        ([pod("cpu-0", NEW), pod("cpu-1", NEW, running=False, ready=False)], "2 of 2"),
-        ([pod("cpu-0", NEW), pod("cpu-1", NEW)], "2 of 2"),
-    ],
-    ids=["no pod", "a new pod", "a ready pod"],
-)
-def test_an_update_is_under_way_until_its_last_node_works(pods: list[Pod], share: str, paused: bool) -> None:
-    size = state(pods, current=2, paused=paused)
-    found = judge(size, [node("cpu-0"), updating("cpu-1")])[1]
-    told = f"node set cpu: {share} nodes have the current template; cpu-1 comes back from its update"
-    assert found.progressing[0] == under_way(Reason.UPDATING, told)
-    assert judge(state([pod("cpu-0", NEW), pod("cpu-1", NEW)]), [node("cpu-0"), node("cpu-1")])[1].progressing == []
+def test_an_update_is_under_way_until_its_last_node_works(paused: bool) -> None:
+    ready, starts = pod("cpu-1", NEW), pod("cpu-1", NEW, running=False, ready=False)
+    steps = [
+        ([], updating("cpu-1"), "1 of 2 nodes have the current template; cpu-1 comes back from its update"),
+        ([starts], updating("cpu-1"), "cpu-1 not yet registered and usable"),
+        ([ready], updating("cpu-1"), "2 of 2 nodes have the current template; cpu-1 comes back from its update"),
+        ([ready], node("cpu-1"), None),
+    ]
+    for pods, record, expected in steps:
+        size = state([pod("cpu-0", NEW), *pods], current=2, paused=paused)
+        told = [each.message for each in judge(size, [node("cpu-0"), record])[1].progressing]
+        assert told == ([f"node set cpu: {expected}"] if expected else [])
 
 
 def test_an_update_that_waits_says_for_what() -> None:

@@ -174,9 +174,9 @@ def not_up(state: NodeSetState) -> list[str]:
 
 
 def coming_back(state: NodeSetState) -> list[str]:
-    """Nodes without work under their update's drain and without a pod of an older template: a ready pod ends it."""
+    """Nodes without work under their update's drain that have no pod, or a ready one of the newest template."""
     there = [worker for worker in state.members() if worker.drain is Owner.UPDATE and not worker.has_work]
-    return [worker.name for worker in there if not worker.is_outdated]
+    return [worker.name for worker in there if worker.pod is None or (worker.pod.ready and not worker.is_outdated)]
 
 
 def _is_taken(state: NodeSetState, worker: Worker) -> bool:
