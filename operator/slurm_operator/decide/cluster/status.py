@@ -142,7 +142,8 @@ def _not_ready(state: NodeSetState) -> list[Finding]:
     message = f"node set {state.node_set.name}: {listed} not yet registered and usable"
     message += daemons.first_trouble(worker.pod for worker in waiting if worker.pod)
     starting = under_way(Reason.NODES_STARTING, message)
-    if update.outdated(state) and len(waiting) <= state.node_set.update.room(state.wanted):
+    is_for_update = bool(update.outdated(state)) or all(update.may_start_yet(state, worker) for worker in waiting)
+    if is_for_update and len(waiting) <= state.node_set.update.room(state.wanted):
         return [starting]
     return [Finding(Reason.NODES_NOT_READY, message, Severity.BLOCKING), starting]
 
