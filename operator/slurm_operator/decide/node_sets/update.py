@@ -180,7 +180,7 @@ def coming_back(state: NodeSetState) -> list[str]:
 
 
 def may_start_yet(state: NodeSetState, worker: Worker) -> bool:
-    """Return True if an update has taken a node, and its pod of the newest template had no time to register."""
+    """Return True if a node's pod was made for its update, and had no time to register."""
     pod = worker.pod
     if pod is None or worker.is_outdated or worker.name not in state.node_set.updating:
         return False
