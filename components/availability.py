@@ -19,7 +19,7 @@ from components.wait_provider import (
     Object,
     Verdict,
     WaitProvider,
-    full_quotas,
+    forbidden_pods,
     missing_images,
     refused_pods,
     wait_for,
@@ -60,7 +60,7 @@ class ClusterState:
 
 def judge(wanted: Wanted, state: ClusterState) -> Verdict:
     """Return whether jobs can run as declared."""
-    faults = {**_images(state.pods), **full_quotas(state.sets, state.events)}
+    faults = {**_images(state.pods), **forbidden_pods(state.sets, state.events)}
     if state.cluster is None:
         return Verdict(False, "there is no SlurmCluster", faults=faults)
     status = state.cluster.get("status") or {}

@@ -16,8 +16,8 @@ from components.wait_provider import (
     Verdict,
     WaitProvider,
     containers,
+    lasting_refusals,
     missing_images,
-    quota_refusals,
     refused_pods,
     wait_for,
 )
@@ -48,7 +48,7 @@ def judge(name: str, job: Object | None, pods: Iterable[Object], events: Iterabl
         return Verdict(False, f"Job {name}: {'; '.join([words, *told[-1:]])}", final=True)
     if told and told[-1] in told[:-1]:
         return Verdict(False, f"Job {name}: {told[-1]}", final=True)
-    refused = quota_refusals(() if status.get("active") else {job["metadata"]["uid"]}, events)
+    refused = lasting_refusals(() if status.get("active") else {job["metadata"]["uid"]}, events)
     lacking = f"Job {name} is not complete: {'; '.join([*map(_state, attempts[-1:]), *told[-1:]]) or 'it has no pod'}"
     return Verdict(False, lacking, faults={**missing_images(attempts), **refused})
 

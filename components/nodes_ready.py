@@ -14,7 +14,7 @@ import pulumi
 import pulumi.dynamic as dynamic
 
 from components.kubernetes import kubernetes_reader
-from components.wait_provider import Object, Verdict, WaitProvider, full_quotas, refused_pods, wait_for
+from components.wait_provider import Object, Verdict, WaitProvider, forbidden_pods, refused_pods, wait_for
 from contract import names
 from contract.conditions import ConditionType
 
@@ -34,7 +34,7 @@ def judge(node_set: Object | None, stateful_set: Object | None, events: Iterable
         stateful_set: Its StatefulSet.
         events: Warnings of the namespace about pods that Kubernetes refused to make.
     """
-    faults = full_quotas([stateful_set] if stateful_set else [], events)
+    faults = forbidden_pods([stateful_set] if stateful_set else [], events)
     if node_set is None:
         return Verdict(False, "there is no NodeSet", faults=faults)
     metadata, status = node_set["metadata"], node_set.get("status") or {}

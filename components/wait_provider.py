@@ -3,6 +3,7 @@
 A Kubernetes provider can wait for a field of an object. After a failed wait it says only that the time is up.
 """
 
+import re
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,9 +18,16 @@ from components.kubernetes.kubernetes_reader import UnreachableError
 Object = Mapping[str, Any]
 
 FAULT_SECONDS: Final = 30.0
-"""Time for which an image may be missing, or a quota full, before the wait ends. A registry may be down briefly."""
+"""Time for which an image may be missing, or pods forbidden, before the wait ends. A registry may be down briefly."""
 _PAUSE_SECONDS: Final = 1.0
 _ASK_SECONDS: Final = 30.0
+_FORBIDDEN: Final = re.compile(
+    r"exceeded quota|violates PodSecurity|usage per (Container|Pod) is|denied (the )?request"
+)
+"""The API server's words about pods that a quota, a PodSecurity level, a LimitRange, a webhook or a policy forbids.
+
+Other refusals pass by themselves: a ServiceAccount is not there yet, say, or a webhook does not answer.
+"""
 _NO_IMAGE: Final = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
 
 
@@ -81,18 +89,18 @@ def missing_images(pods: Iterable[Object]) -> Mapping[str, str]:
     return missing
 
 
-def full_quotas(sets: Iterable[Object], events: Iterable[Object]) -> Mapping[str, str]:
-    """Return the sets that lack pods because a quota forbids them, in the API server's words."""
+def forbidden_pods(sets: Iterable[Object], events: Iterable[Object]) -> Mapping[str, str]:
+    """Return the sets that lack pods because something forbids them, in the API server's words."""
     lacking = {
         pod_set["metadata"]["uid"]
         for pod_set in sets
         if (pod_set.get("status") or {}).get("replicas", 0) < (pod_set.get("spec") or {}).get("replicas", 1)
     }
-    return quota_refusals(lacking, events)
+    return lasting_refusals(lacking, events)
 
 
-def quota_refusals(lacking: Container[str], events: Iterable[Object]) -> Mapping[str, str]:
-    """Return why a quota forbids pods, by the uid of what lacks them.
+def lasting_refusals(lacking: Container[str], events: Iterable[Object]) -> Mapping[str, str]:
+    """Return why pods are forbidden until somebody changes something, by the uid of what lacks them.
 
     Args:
         lacking: uids of objects that lack pods.
@@ -101,7 +109,7 @@ def quota_refusals(lacking: Container[str], events: Iterable[Object]) -> Mapping
     newest: dict[str, str] = {}
     for event in sorted(events, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or "")):
         about = event.get("involvedObject") or {}
-        if about.get("uid") in lacking and "exceeded quota" in str(event.get("message")):
+        if about.get("uid") in lacking and _FORBIDDEN.search(str(event.get("message"))):
             newest[about["uid"]] = f"{about.get('kind')} {about.get('name')}: {event['message']}"
     return newest
 

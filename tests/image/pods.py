@@ -154,7 +154,11 @@ class Pods:
         command = f"sh -c {shlex.quote(first + (mine if user else '') + become + f'{ENTRY} {role}')}"
         if name in self._pods:
             self.end(name)
-        log = (self._folder / f"{name}.log").open("wb")
+        # A runtime gives a pipe of the container's user: whoever opens it by /proc/1/fd writes behind all others.
+        (self._folder / f"{name}.log").unlink(missing_ok=True)
+        log = (self._folder / f"{name}.log").open("ab")
+        if user:
+            os.chown(log.fileno(), 64030, 64030)
         self._pods[name] = subprocess.Popen(
             self._pod(name, command, **environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )

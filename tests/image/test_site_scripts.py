@@ -25,11 +25,15 @@ def on_node(kind: str) -> list[dict[str, str]]:
     return [{"name": "scratch", "text": text}]
 
 
+REFUSED = {"prologSlurmctld": "refused", "epilogSlurmctld": "unbilled"}
+"""Kind → the name of jobs for which it fails."""
+
+
 def on_controller(kind: str) -> list[dict[str, str]]:
     text = f"""\
 #!/bin/sh
 {{ id -u; env; }} > /run/slurmctld/seen-{kind}
-[ "$SLURM_JOB_NAME" != refused ] || [ "$SLURM_JOB_RESTART_COUNT" -gt 0 ] || exit 3
+[ "$SLURM_JOB_NAME" != {REFUSED[kind]} ] || [ "$SLURM_JOB_RESTART_COUNT" -gt 0 ] || {{ echo no licence; exit 3; }}
 """
     return [{"name": "register", "text": text}]
 
@@ -42,6 +46,7 @@ echo "export SITE=$({SPACES}) $(id -u)"
 TASK_EPILOG = f"""\
 #!/bin/sh
 echo "$({SPACES}) $(id -u)" > "$HOME/task-epilog"
+[ ! -e "$HOME/fail-task-epilog" ] || exit 3
 """
 
 
@@ -127,11 +132,27 @@ def test_a_failed_prolog_of_slurmctld_requeues_a_batch_job_and_ends_another(clus
     restarts = f"/opt/slurm/bin/scontrol show job {job}"
     cluster.wait("it is queued again", lambda: re.search("Restarts=[1-9]", cluster.pod(restarts).stdout), 60)
     cluster.jail(f"scancel {job}", user=ALICE)
+    assert "site prologSlurmctld register ended with status 3: no licence\n" in cluster.log(CONTROLLER)
+
+
+def test_a_failed_epilog_of_slurmctld_is_in_its_pods_log_and_costs_nothing(cluster: SmallCluster) -> None:
+    ran = cluster.jail("srun -Q -J unbilled -n1 echo ran", user=ALICE, seconds=150)
+    assert (ran.stdout, ran.returncode) == ("ran\n", 0), ran
+    sentence = "site epilogSlurmctld register ended with status 3: no licence\n"
+    cluster.wait("its sentence", lambda: sentence in cluster.log(CONTROLLER), 30)
+    cluster.wait("the node serves", lambda: cluster.pod(ASK).stdout.startswith("idle"), 60)
 
 
 def test_a_failed_task_prolog_ends_its_task_with_a_sentence(cluster: SmallCluster) -> None:
     ended = cluster.jail("touch fail-task; srun -Q -n1 echo ran; rm fail-task", user=ALICE)
     assert ended.stdout == "this cluster's task prolog modules ended with status 3\n", ended
+
+
+def test_a_failed_task_epilog_is_told_to_its_user_and_costs_nothing(cluster: SmallCluster) -> None:
+    ended = cluster.jail("touch fail-task-epilog; srun -Q -n1 echo ran; echo $?; rm fail-task-epilog", user=ALICE)
+    assert ended.stdout == "ran\n0\n", ended
+    assert "this cluster's task epilog modules ended with status 3" in ended.stderr, ended
+    assert cluster.pod(ASK).stdout.split()[0] in ("idle", "completing")
 
 
 def test_a_failed_health_script_drains_its_node_until_it_passes(node: SmallCluster) -> None:

@@ -432,6 +432,43 @@ def test_a_new_pod_that_does_not_come_up_under_its_predecessors_record_is_told_a
     assert judge(state([pod("cpu-0", NEW), pod("cpu-1", NEW)]), [node("cpu-0"), before])[1].blocking == []
 
 
+@pytest.mark.parametrize(
+    ("age", "taken", "record", "blocks"),
+    [
+        (0, ["cpu-1"], updating("cpu-1", "DOWN"), False),
+        (299, ["cpu-1"], None, False),
+        (300, ["cpu-1"], updating("cpu-1", "DOWN"), True),
+        (0, [], updating("cpu-1", "DOWN"), True),
+        (0, ["cpu-0", "cpu-1"], None, True),
+    ],
+    ids=["starts", "starts with a new record", "does not come up", "was not taken", "more than room"],
+)
+def test_the_last_node_of_an_update_blocks_nothing_while_its_new_pod_starts(
+    age: int, taken: list[str], record: SlurmNode | None, blocks: bool
+) -> None:
+    made = {"created": NOW - datetime.timedelta(seconds=age), "ready": False}
+    first = pod("cpu-0", NEW, ready="cpu-0" not in taken)
+    size = remembering(state([first, pod("cpu-1", NEW, **made)]), *taken)
+    found = judge(size, [node("cpu-0"), *([record] if record else [])])[1]
+    assert [each.reason for each in found.blocking] == ["NodesNotReady"] * blocks
+    assert "NodesStarting" in {each.reason for each in found.progressing}
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_an_update_is_under_way_until_its_last_node_works(paused: bool) -> None:
+    ready, starts = pod("cpu-1", NEW), pod("cpu-1", NEW, running=False, ready=False)
+    steps = [
+        ([], updating("cpu-1"), "1 of 2 nodes have the current template; cpu-1 comes back from its update"),
+        ([starts], updating("cpu-1"), "cpu-1 not yet registered and usable"),
+        ([ready], updating("cpu-1"), "2 of 2 nodes have the current template; cpu-1 comes back from its update"),
+        ([ready], node("cpu-1"), None),
+    ]
+    for pods, record, expected in steps:
+        size = state([pod("cpu-0", NEW), *pods], current=2, paused=paused)
+        told = [each.message for each in judge(size, [node("cpu-0"), record])[1].progressing]
+        assert told == ([f"node set cpu: {expected}"] if expected else [])
+
+
 def test_an_update_that_waits_says_for_what() -> None:
     busy = [node("cpu-0"), node("cpu-1"), updating("cpu-2", "MIXED", cpus=1)]
     reasons = [

@@ -13,7 +13,7 @@ from components.wait_provider import UnavailableError
 from contract import names
 from devcluster.apiserver.control_plane import ApiServer
 from tests.operator.fake_slurm import FakeSlurm
-from tests.operator.world import CONF, KEY, Admin, World, operator
+from tests.operator.world import CONF, KEY, STRATEGIC, Admin, World, operator, until
 
 pytestmark = pytest.mark.apiserver
 FAULT_SECONDS = 2.0
@@ -57,6 +57,30 @@ def test_a_quota_that_refuses_pods_ends_both_waits_in_the_api_servers_words(
         with pytest.raises(
             UnavailableError, match=r"StatefulSet cpu: .*is forbidden: exceeded quota: small, requested"
         ):
+            wait(inputs)
+
+
+def is_refused(world: World) -> bool:
+    """Return whether the API server refuses a pod that asks for nothing, without making it."""
+    pod = {"metadata": {"name": "tried"}, "spec": {"containers": [{"name": "slurm", "image": "none"}]}}
+    try:
+        world.admin.call("POST", world.path("pods"), pod, params={"dryRun": "All"})
+    except RuntimeError as refused:
+        return "violates PodSecurity" in str(refused)
+    return False
+
+
+def test_a_namespace_that_forbids_privileges_ends_both_waits_in_the_api_servers_words(
+    running_operator: World, inputs: dict[str, Any]
+) -> None:
+    level = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    path = f"/api/v1/namespaces/{running_operator.namespace}"
+    running_operator.admin.call("PATCH", path, level, headers=STRATEGIC)
+    until(lambda: is_refused(running_operator), "the API server knows the level")
+    running_operator.scale(3)
+    running_operator.wait("Available", "False")
+    for wait in (availability.wait, nodes_ready.wait):
+        with pytest.raises(UnavailableError, match=r'StatefulSet cpu: .*violates PodSecurity "restricted:latest"'):
             wait(inputs)
 
 

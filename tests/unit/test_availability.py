@@ -87,18 +87,42 @@ def test_pods_that_leave_or_that_pulumi_waits_for_are_no_fault() -> None:
     assert not judge(WANTED, seen(None, *others)).faults
 
 
-def test_a_quota_is_a_fault_as_long_as_pods_are_lacking() -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        "exceeded quota: small, requested: pods=1, used: pods=4, limited: pods=4",
+        'violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false',
+        "maximum memory usage per Container is 1Gi, but limit is 4Gi",
+        "[minimum cpu usage per Pod is 1, but request is 500m, maximum cpu usage per Pod is 2, but limit is 4]",
+        'admission webhook "policy.example" denied the request: no host paths',
+        "ValidatingAdmissionPolicy 'a' with binding 'b' denied request: no host paths",
+    ],
+)
+def test_what_forbids_pods_is_a_fault_as_long_as_they_are_lacking(words: str) -> None:
     def stateful_set(replicas: int) -> dict[str, Any]:
         return {"metadata": {"uid": "u"}, "spec": {"replicas": 2}, "status": {"replicas": replicas}}
 
     event = {
         "involvedObject": {"uid": "u", "kind": "StatefulSet", "name": "cpu"},
-        "message": "is forbidden: exceeded quota",
+        "message": f"is forbidden: {words}",
     }
-    other = {**event, "message": "object is being deleted"}
-    found = judge(WANTED, seen(None, sets=[stateful_set(1)], events=[event, other])).faults
-    assert found == {"u": "StatefulSet cpu: is forbidden: exceeded quota"}
+    found = judge(WANTED, seen(None, sets=[stateful_set(1)], events=[event])).faults
+    assert found == {"u": f"StatefulSet cpu: is forbidden: {words}"}
     assert not judge(WANTED, seen(None, sets=[stateful_set(2)], events=[event])).faults
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        'object is being deleted: pods "cpu-0" already exists',
+        'pods "cpu-0" is forbidden: error looking up service account slurm/default: serviceaccount "default" not found',
+        'failed calling webhook "policy.example": connection refused',
+    ],
+)
+def test_a_refusal_that_passes_by_itself_is_no_fault(words: str) -> None:
+    lacking = {"metadata": {"uid": "u"}, "spec": {"replicas": 2}}
+    event = {"involvedObject": {"uid": "u", "kind": "StatefulSet", "name": "cpu"}, "message": words}
+    assert not judge(WANTED, seen(None, sets=[lacking], events=[event])).faults
 
 
 def test_only_another_revision_or_operator_is_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,7 +85,7 @@ def node_set(state: NodeSetState) -> tuple[Counts, Findings]:
     if kept := slurm_nodes.kept([*present, *records.orphans(state)]):
         keeps = f"drained and without jobs, but kept by Slurm: {shown(kept, _SHOWN)}; see scontrol show reservation"
         findings.append(under_way(Reason.NODES_KEPT, keeps))
-    if update.outdated(state) and not wanted.deleting:
+    if (update.outdated(state) or update.coming_back(state)) and not wanted.deleting:
         findings += [_updating(state), *update.findings(state)]
     findings += reboot.findings(state)
     findings += features.unplaced(state)
@@ -142,7 +142,8 @@ def _not_ready(state: NodeSetState) -> list[Finding]:
     message = f"node set {state.node_set.name}: {listed} not yet registered and usable"
     message += daemons.first_trouble(worker.pod for worker in waiting if worker.pod)
     starting = under_way(Reason.NODES_STARTING, message)
-    if update.outdated(state) and len(waiting) <= state.node_set.update.room(state.wanted):
+    is_for_update = bool(update.outdated(state)) or all(update.may_start_yet(state, worker) for worker in waiting)
+    if is_for_update and len(waiting) <= state.node_set.update.room(state.wanted):
         return [starting]
     return [Finding(Reason.NODES_NOT_READY, message, Severity.BLOCKING), starting]
 
@@ -156,6 +157,9 @@ def _is_told_apart(worker: Worker) -> bool:
 def _updating(state: NodeSetState) -> Finding:
     share = f"{update.updated(state)} of {state.wanted} nodes have the current template"
     message = f"node set {state.node_set.name}: {share}"
+    if not update.outdated(state):
+        back = shown(update.coming_back(state), _SHOWN)
+        return under_way(Reason.UPDATING, f"{message}; {back} comes back from its update")
     if state.node_set.update.paused:
         kept = shown([worker.name for worker in update.outdated(state)], _SHOWN)
         return under_way(Reason.UPDATE_PAUSED, f"{message}; update.paused keeps {kept} as they are")

@@ -22,7 +22,7 @@ from slurm_operator import drains
 from slurm_operator.actions import Action, DeletePod, Drain, Purpose, RequeueJobs
 from slurm_operator.decide.node_sets import records, window
 from slurm_operator.decide.nodes import slurm_nodes
-from slurm_operator.decide.nodes.workers import NodeSetState, Worker
+from slurm_operator.decide.nodes.workers import UNREGISTERED_PATIENCE, NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, Severity, shown, under_way
 
@@ -171,6 +171,20 @@ def not_up(state: NodeSetState) -> list[str]:
     """Nodes that hold slots with a pod of the newest template."""
     there = [state.workers[name] for name in sorted(holding_slots(state))]
     return [worker.name for worker in there if worker.pod and not worker.is_outdated]
+
+
+def coming_back(state: NodeSetState) -> list[str]:
+    """Nodes without work under their update's drain that have no pod, or a ready one of the newest template."""
+    there = [worker for worker in state.members() if worker.drain is Owner.UPDATE and not worker.has_work]
+    return [worker.name for worker in there if worker.pod is None or (worker.pod.ready and not worker.is_outdated)]
+
+
+def may_start_yet(state: NodeSetState, worker: Worker) -> bool:
+    """Return True if a node's pod was made for its update, and had no time to register."""
+    pod = worker.pod
+    if pod is None or worker.is_outdated or worker.name not in state.node_set.updating:
+        return False
+    return (pod.created or state.now) > state.now - UNREGISTERED_PATIENCE
 
 
 def _is_taken(state: NodeSetState, worker: Worker) -> bool:
