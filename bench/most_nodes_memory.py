@@ -31,7 +31,7 @@ FIRST_PASSES, CHANGES = 3, 6
 
 @dataclass
 class Surroundings:
-    """What tests/operator/world.py tells an operator of its world; it asks for no config dry run here."""
+    """Stands for a World, of which an operator asks no more here. Nothing tries a configuration."""
 
     namespace: str = NAMESPACE
     dry_run_url: str = "http://127.0.0.1:9"

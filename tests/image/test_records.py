@@ -97,7 +97,7 @@ Answer = TypeVar("Answer")
 
 
 def ask(there: RealSlurm, folder: Path, work: Callable[[slurmrestd.SlurmRest], Awaitable[Answer]]) -> Answer:
-    """What the operator's client makes of this Slurm's answers."""
+    """Ask this Slurm by the operator's own client."""
 
     async def whole() -> Answer:
         rest = slurmrestd.SlurmRest(there.url, folder / "slurm/keys/jwt.key")

@@ -53,7 +53,7 @@ class RunningOperator:
 
 
 class Surroundings(Protocol):
-    """What a running operator is told of its world, and where it is noted."""
+    """Tells a running operator of its world, and keeps note of it."""
 
     namespace: str
     dry_run_url: str
