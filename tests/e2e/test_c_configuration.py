@@ -92,10 +92,25 @@ def condition(slurm, kind: str) -> dict[str, str]:
     return next(each for each in conditions if each["type"] == kind)
 
 
+SUBMIT = """
+function slurm_job_submit(job, partitions, uid)
+  if job.name == "unnamed" then
+    slurm.log_user("a job needs a name of its own")
+    return slurm.ERROR
+  end
+  return slurm.SUCCESS
+end
+function slurm_job_modify(job, record, partitions, uid)
+  return slurm.SUCCESS
+end
+"""
+
+
 def test_a_changed_option_is_read_by_slurmctld_and_all_nodes_and_a_removed_partition_waits_for_its_jobs(slurm, edit):
+    """A script in Lua comes and goes in the same updates. The dry run refuses a wrong one (tests/image)."""
     config = yaml.safe_load(slurm.cluster.stack.config_file.read_text())["config"]
     nodes = [each["name"] for each in config["pulumi-slurm:nodeSets"]]
-    options = with_option(config, MessageTimeout="33")
+    options = {**with_option(config, MessageTimeout="33"), "files": {"job_submit.lua": SUBMIT}}
     main = {"name": "main", "nodeSets": nodes, "default": True}
     edit(slurm=options, partitions=[main, {"name": "side", "nodeSets": nodes}]).ok()
     began = time.monotonic()
@@ -104,6 +119,10 @@ def test_a_changed_option_is_read_by_slurmctld_and_all_nodes_and_a_removed_parti
     cached = "cat /run/slurm/conf/slurm.conf"
     slurm.wait("a node's copy", lambda: "MessageTimeout=33" in slurm.on_pod("cpu-0", cached).stdout)
     slurm.wait("nothing moves", lambda: condition(slurm, "Progressing")["status"] == "False")
+    slurm.wait("slurmctld has the script", lambda: shown(slurm, "JobSubmitPlugins") == "lua,jail", 90)
+    answer = slurm.sh("sbatch -J unnamed -o /dev/null --wrap true")
+    assert answer.status != 0
+    assert "a job needs a name of its own" in answer.text
 
     job = slurm.sh("sbatch --parsable -p side -o /dev/null --wrap 'sleep 600'").ok()
     slurm.wait("the job runs", lambda: slurm.sh(f"squeue -h -j {job} -o %T").stdout.strip() == "RUNNING")
@@ -118,6 +137,7 @@ def test_a_changed_option_is_read_by_slurmctld_and_all_nodes_and_a_removed_parti
     assert slurm.sh(f"squeue -h -j {job} -o %T").ok() == "RUNNING"
     slurm.sh(f"scancel {job}").ok()
     slurm.wait("the partition is gone", lambda: slurm.sh("sinfo -h -o %R").ok() == "main", 90)
+    slurm.wait("the script is gone", lambda: shown(slurm, "JobSubmitPlugins") == "jail", 90)
 
 
 def test_a_tree_comes_in_one_pulumi_up_and_goes_in_another_under_jobs(slurm, edit):
@@ -171,38 +191,6 @@ def test_a_configuration_that_slurmctld_refuses_ends_pulumi_up_with_its_words_an
     assert "Traceback" not in refused.text, "Pulumi ends the program, which has nothing more to say"
     assert slurm.get("configmap", "slurm-config")["data"] == before
     assert slurm.sh("srun -n1 hostname").status == 0
-
-
-SUBMIT = """
-function slurm_job_submit(job, partitions, uid)
-  if job.name == "unnamed" then
-    slurm.log_user("a job needs a name of its own")
-    return slurm.ERROR
-  end
-  return slurm.SUCCESS
-end
-function slurm_job_modify(job, record, partitions, uid)
-  return slurm.SUCCESS
-end
-"""
-
-
-def test_a_script_that_lua_refuses_changes_nothing_and_a_right_one_decides_about_jobs(slurm, edit):
-    before = slurm.get("configmap", "slurm-config")["data"]
-    given = yaml.safe_load(slurm.cluster.stack.config_file.read_text())["config"].get("pulumi-slurm:slurm", {})
-    files = {"job_submit.lua": SUBMIT.replace("then", "", 1)}
-    refused = edit(slurm={**given, "files": files}, timeouts={"available": "5s"})
-    assert refused.status != 0
-    assert "job_submit.lua:4:" in refused.text, refused.text
-    assert slurm.get("configmap", "slurm-config")["data"] == before
-    edit(slurm={**given, "files": {"job_submit.lua": SUBMIT}}).ok()
-    slurm.wait("slurmctld has it", lambda: shown(slurm, "JobSubmitPlugins") == "lua,jail", 90)
-    answer = slurm.sh("sbatch -J unnamed -o /dev/null --wrap true")
-    assert answer.status != 0
-    assert "a job needs a name of its own" in answer.text
-    slurm.sh("srun -n1 -J named true").ok()
-    edit().ok()
-    slurm.wait("it is taken back", lambda: shown(slurm, "JobSubmitPlugins") == "jail", 90)
 
 
 def test_a_preview_tells_what_an_edit_means_for_running_and_waiting_jobs(slurm):
