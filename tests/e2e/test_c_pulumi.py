@@ -38,10 +38,14 @@ def declare(slurm, nodes: int, logins: int = 1) -> None:
 
 @pytest.fixture(scope="module")
 def plan(slurm) -> Iterator[str]:
-    """A preview of a third node as JSON, and then the node; afterwards there are two nodes and one login node."""
+    """A preview of a third node as JSON, and then the node, with a second login node.
+
+    Afterwards there are two nodes and one login node.
+    """
     try:
         declare(slurm, nodes=3)
         shown = slurm.pulumi("preview", "--json").ok()
+        declare(slurm, nodes=3, logins=2)
         slurm.pulumi("up", "--yes", "--skip-preview").ok()
         yield shown
     finally:
@@ -79,8 +83,6 @@ def test_no_secret_stands_in_clear_in_state_or_preview(slurm, plan):
 
 def test_several_login_nodes_stand_behind_one_address_with_one_host_key(slurm, plan):
     """The next test takes the second one away."""
-    declare(slurm, nodes=3, logins=2)
-    slurm.pulumi("up", "--yes", "--skip-preview").ok()
     # accept-new: another host key behind the same address would be refused.
     seen = {slurm.sh("hostname").ok() for _ in range(20)}
     assert seen == {"slurm-login-0", "slurm-login-1"}
