@@ -245,6 +245,8 @@ def hanging_all_reduce(slurm):
         tell(slurm)
         slurm.kubectl("annotate", "slurmcluster", "dev", "check.pulumi-slurm.dev/all-reduce-")
         declare(slurm, None)
+        # A check that goes before the operator has ended its retry leaves the node drained, a look later.
+        slurm.wait("it is forgotten", lambda: not slurm.get("slurmcluster", "dev")["status"].get("longChecks"))
         slurm.on_pod("slurm-controller-0", f"scontrol update nodename={NODE} state=undrain")
         slurm.wait("it takes jobs", lambda: slurm.nodes().get(NODE) == "idle", 120)
         slurm.sh(f"sudo rm {program} {gpu_scenario.PATH_IN_JAIL}").ok()
