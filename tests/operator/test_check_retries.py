@@ -156,6 +156,13 @@ def test_a_check_that_is_not_declared_any_more_leaves_the_node_drained() -> None
     assert decide(SERVES, RETRY, OURS, check=other).actions == [Drain("cpu-1", FAILED)]
 
 
+def test_a_node_that_passed_takes_jobs_also_if_its_check_goes_right_after() -> None:
+    other = dataclasses.replace(AGAIN, name="other")
+    decided = decide(node("cpu-1"), PASSED, check=other)
+    assert (decided.actions, decided.changes) == ([], [Over("cpu-1")])
+    assert decide(node("cpu-1"), RETRY, check=other).actions == [Drain("cpu-1", FAILED)], "it had not passed"
+
+
 def test_a_reservation_that_nobody_remembers_is_ended_behind_a_drain() -> None:
     (retry,) = begins(decide(SERVES, None, OURS))
     assert retry.given_up
