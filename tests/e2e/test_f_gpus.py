@@ -25,6 +25,17 @@ GPUS = {
     "gpus": {"type": "fake", "perNode": 8, "devices": "/dev/fakegpu[0-7]", "runtimeClass": "none"},
 }
 PARTITION = {"name": "gpu", "nodeSets": ["fake-gpu"]}
+POD = {
+    "labels": {"example.com/team": "vision"},
+    "volumes": [{"name": "notes", "emptyDir": "1Mi"}],
+    "volumeMounts": [{"name": "notes", "mountPath": "/site-notes"}],
+}
+SIDECAR = {
+    "name": "writer",
+    "command": ["python3", "-c", "import time; open('/notes/said', 'w').write('beside slurmd'); time.sleep(1e6)"],
+    "volumeMounts": [{"name": "notes", "mountPath": "/notes", "readOnly": False}],
+}
+SCRIPTS = {"taskProlog": [{"name": "mark", "text": "#!/bin/sh\necho export SITE_MARK=set\n"}]}
 NODE = "fake-gpu-0"
 ALL = {f"/dev/fakegpu{index}" for index in range(8)}
 
@@ -56,7 +67,9 @@ def gpu_nodes(slurm):
     before = file.read_text()
     content = yaml.safe_load(before)
     config = content["config"]
-    config["pulumi-slurm:nodeSets"].append(GPUS)
+    sidecar = {**SIDECAR, "image": config["pulumi-slurm:images"]["operator"]}
+    config["pulumi-slurm:nodeSets"].append({**GPUS, "pod": {**POD, "sidecars": [sidecar]}})
+    config["pulumi-slurm:slurm"] = {**config.get("pulumi-slurm:slurm", {}), "scripts": SCRIPTS}
     config["pulumi-slurm:partitions"].append(PARTITION)
     config["pulumi-slurm:checks"] = {"cluster": True}
     file.write_text(yaml.safe_dump(content, sort_keys=False))
@@ -84,6 +97,15 @@ def test_slurm_counts_the_gpus(slurm):
     shown = slurm.sh(f"scontrol show node {NODE}").ok()
     assert "Gres=gpu:fake:8" in shown, shown
     assert "State=IDLE" in shown, shown
+
+
+def test_the_sites_own_parts_of_its_pod_are_there_and_its_task_prolog_runs_in_jobs(slurm):
+    pod = slurm.get("pod", NODE)
+    assert pod["metadata"]["labels"]["example.com/team"] == "vision"
+    assert slurm.on_pod(NODE, "cat /site-notes/said").ok() == "beside slurmd"
+    assert slurm.on_pod(NODE, "touch /site-notes/mine").status != 0, "it is read-only for Slurm's container"
+    assert slurm.kubectl("exec", NODE, "-c", SIDECAR["name"], "--", "id", "-u").ok() == "65534"
+    assert slurm.sh("srun -Q -p gpu sh -c 'echo $SITE_MARK; ls /site-notes 2>/dev/null'").stdout.strip() == "set"
 
 
 def test_a_job_opens_exactly_the_gpus_that_it_asked_for(slurm):
