@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 import pytest
+from slurm_node.accounts import profile_limits
 
 from tests.image import limit_files
 from tests.image.pods import WORKER
@@ -66,6 +67,21 @@ def test_slurmstepd_has_memory_besides_its_jobs(cluster: V2Cluster) -> None:
         job, batch, of_job, step = map(int, cluster.jail("cat limits.out", user=ALICE).stdout.split())
         assert (batch, step) == (100 << 20, 60 << 20)
         assert job == of_job > batch
+
+
+def test_start_up_files_that_run_before_the_job_are_in_a_group_of_their_user(cluster: V2Cluster) -> None:
+    """slurmd has them read for `--export=NONE`, when the job has no group yet."""
+    assert "cgroups: version 2, writable" in cluster.log(WORKER)
+    group = f"users/{ALICE}"
+    with cluster.life_of_a_job():
+        cluster.jail("rm -f group; echo 'cat /proc/self/cgroup > ~/group' >> ~/.profile", user=ALICE)
+        try:
+            cluster.jail("sbatch -Q -W --export=NONE -o /dev/null --wrap true", user=ALICE, seconds=90)
+        finally:
+            cluster.jail("sed -i '$d' ~/.profile", user=ALICE).check_returncode()
+        assert cluster.jail("cat group", user=ALICE).stdout.strip().endswith(f"/{group}")
+        limits = cluster.pod(f"cd /sys/fs/cgroup/{group}; cat memory.max pids.max").stdout.split()
+        assert limits == [str(profile_limits.MEMORY_MIB << 20), str(profile_limits.PROCESSES)]
 
 
 @dataclass(frozen=True, slots=True)
