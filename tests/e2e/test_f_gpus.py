@@ -32,6 +32,7 @@ POD = {
 }
 SIDECAR = {
     "name": "writer",
+    # It sleeps as long as the pod lives.
     "command": ["python3", "-c", "import time; open('/notes/said', 'w').write('beside slurmd'); time.sleep(1e6)"],
     "volumeMounts": [{"name": "notes", "mountPath": "/notes", "readOnly": False}],
 }
