@@ -32,8 +32,7 @@ POD = {
 }
 SIDECAR = {
     "name": "writer",
-    # It sleeps as long as the pod lives.
-    "command": ["python3", "-c", "import time; open('/notes/said', 'w').write('beside slurmd'); time.sleep(1e6)"],
+    "command": ["python3", "-c", "import signal; open('/notes/said', 'w').write('beside slurmd'); signal.pause()"],
     "volumeMounts": [{"name": "notes", "mountPath": "/notes", "readOnly": False}],
 }
 SCRIPTS = {"taskProlog": [{"name": "mark", "text": "#!/bin/sh\necho export SITE_MARK=set\n"}]}

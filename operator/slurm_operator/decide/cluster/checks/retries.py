@@ -142,7 +142,7 @@ def _next(seen: Seen, retry: Retry) -> list[Action | GaveUp | Over]:
     if passed or (retry.is_first and check is None):
         return end(f"long check {retry.check} passed {retry.passes} times" if passed else "it is not to be tested")
     if owner is None and there is None and check is None and retry.passes and not retry.given_up:
-        # Its last pass has ended the reservation. Then the configuration lost the check.
+        # Its last pass has ended the reservation, or somebody did. Then the configuration lost the check, too.
         return [Over(retry.node)]
     if owner is None and (given_up or there is None):
         return [GaveUp(retry.node), Drain(retry.node, retry.why)]
