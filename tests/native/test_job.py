@@ -3,62 +3,17 @@
 import contextlib
 import os
 import platform
-import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.native.trial_tree import run_in_tree
+from tests.native.job_trial import Trial
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces")
 
-# A root that has the machine's own programs, so that a task can be a line of shell.
-TREE = """
-mkdir -p "$JAIL"
-mount -t tmpfs -o size=64m jail "$JAIL"
-for folder in run dev proc sys bin usr lib lib64 etc tmp var/spool/slurmd; do mkdir -p "$JAIL/$folder"; done
-for folder in bin usr lib lib64 etc; do [ ! -d /$folder ] || mount --rbind /$folder "$JAIL/$folder"; done
-mount -t tmpfs run "$JAIL/run"
-mkdir -p "$JAIL/run/slurm/door/conf"
-mount --bind "$JAIL/run/slurm" "$JAIL/run/slurm"
-mount --bind "$JAIL/tmp" "$JAIL/tmp"
-mount --bind "$JAIL/var/spool/slurmd" "$JAIL/var/spool/slurmd"
-mkdir "$JAIL/run/slurm/conf"
-echo trusted > "$JAIL/run/slurm/conf/plugstack.conf"
-mkdir "$JAIL/var/spool/slurmd/job00008"
-for folder in dev proc sys; do mount --rbind /$folder "$JAIL/$folder"; done
-touch "$JAIL/run/.jail-ready"
-"""
-PERL = "#!/usr/bin/perl\n"
 MUTE = Path(__file__).parent / "mute_file_system.py"
-
-
-@dataclass(frozen=True)
-class Said:
-    """The output of a run, and the status of each step."""
-
-    lines: list[str]
-    statuses: list[int]
-
-
-class Trial:
-    """A tree and a job in a mount namespace of the test's own."""
-
-    def __init__(self, folder: Path, make: Callable[..., Path], *variables: str, program: str = "job_probe") -> None:
-        self.folder = folder
-        self.jail = folder / "jail"
-        self.probe = make(program, folder, *variables)
-
-    def run(self, *steps: str, spoil: str = "", wrap: str = "", seconds: int = 60) -> Said:
-        """Builds the tree, spoils it by a line of shell, runs steps as tasks of one job."""
-        # Descriptor 7 holds a fake file server (mute) up; a process that hangs in it must not.
-        script = f'set -e\n{TREE}\n{spoil}\n{wrap} "$PROBE" "$JAIL" "$@" 7>&-'
-        printed = run_in_tree(script, self.jail, self.probe, steps, seconds).splitlines()
-        statuses = [int(line.removeprefix("-> ")) for line in printed if line.startswith("-> ")]
-        return Said([line for line in printed if not line.startswith("-> ")], statuses)
 
 
 @pytest.fixture(scope="module")
@@ -280,67 +235,6 @@ def test_a_step_heeds_what_the_nodes_jail_probes_found(trial: Trial) -> None:
     broken.unlink()
     assert said.statuses == [99]
     assert said.lines[0] == "refused: the storage is gone"
-
-
-@pytest.fixture(scope="module")
-def node_probe(tmp_path_factory: pytest.TempPathFactory, make: Callable[..., Path]) -> Trial:
-    """Return what a node asks itself before it takes jobs: a step of its own."""
-    return Trial(tmp_path_factory.mktemp("trial"), make, program="jail_probe_tested")
-
-
-def shell(content: str, mode: str = "755") -> str:
-    """Shell that puts another file in the place of the jail's /bin/sh."""
-    return f"""
-        printf '%s' {shlex.quote(content)} > "$JAIL/shell"
-        chmod {mode} "$JAIL/shell"
-        mount --bind "$JAIL/shell" "$JAIL/bin/sh"
-    """
-
-
-PROMISES = (
-    "open(my $facts, '<', '/proc/self/status') or exit 9; my $status = join('', <$facts>);"
-    " exit 8 unless $< == 65534 && $status =~ /^Groups:\\s*$/m && $status =~ /^CapPrm:\\s*0+$/m;"
-    " exit 7 if defined(fork);"
-    " exit 6 if open(my $file, '>', '/tmp/x') && syswrite($file, 'x'); exit 0"
-)
-"""An ordinary user's process that has no child and writes no file."""
-
-
-def test_a_nodes_jail_probe_runs_a_step_as_nobody_with_nothing_to_spend(node_probe: Trial) -> None:
-    # The sentence of the trial before keeps jobs away, and not the next trial.
-    before = f"echo no job can run > {node_probe.folder}/broken"
-    said = node_probe.run(spoil=f"{before}\n{shell(PERL + PROMISES)}")
-    assert said.lines == []
-    assert not list((node_probe.folder / "jobs").iterdir())
-
-
-@pytest.mark.parametrize(
-    ("spoil", "sentence"),
-    [
-        (shell(PERL + "exit 3"), "a test step's /bin/sh ended with 3"),
-        (shell(PERL + "exit 127"), "ended with 127: a library that it loads is missing"),
-        (shell(PERL + "kill 9, $$"), "a test step's /bin/sh was ended by signal 9"),
-        (shell(PERL + "kill 7, $$"), "was ended by signal 7 (SIGBUS): the shared storage does not give what is in"),
-        (shell(PERL + "sleep 1 while 1"), "a test step did not end within 3 s"),
-        (shell("#!/nowhere"), "a test step could not start the jail's /bin/sh: No such file or directory"),
-        (shell(PERL, "644"), "a test step could not start the jail's /bin/sh: Permission denied"),
-        ('rm "$JAIL/run/.jail-ready"', "is missing: this node's view of the jail is not complete"),
-    ],
-    ids=[
-        "fails",
-        "is not loaded",
-        "is killed",
-        "is not given",
-        "hangs",
-        "is for another machine",
-        "is not to be run",
-        "half built",
-    ],
-)
-def test_a_node_whose_steps_do_not_work_says_why(node_probe: Trial, spoil: str, sentence: str) -> None:
-    said = node_probe.run(spoil=spoil, wrap="!")
-    assert len(said.lines) == 1
-    assert sentence in said.lines[0]
 
 
 def mute(mood: str) -> str:
