@@ -119,6 +119,11 @@ static int start_init(struct jail *jail, struct job *job) {
     return -1;
 }
 
+static void await(sem_t *event) {
+    while (sem_wait(event) && errno == EINTR)
+        ;
+}
+
 static _Noreturn void *keep(void *argument) {
     struct job *job = argument;
     struct jail jail;
@@ -128,20 +133,21 @@ static _Noreturn void *keep(void *argument) {
     if (start_init(&jail, job)) {
         leave_reason(&jail, path);
         sem_post(&job->born);
+    } else if (job->confine) {
+        await(&job->may_confine);
+        if (job->confine(&jail)) {
+            leave_reason(&jail, path);
+            jail_end_child(job->init, END_MILLISECONDS);
+            job->init = 0;
+        }
     }
     /* Gives up JOB_STARTS as well: a step that finds no job_init now finds the reason. */
     close(job->lock);
-    /* Before another thread waits for this one: it gives up its capabilities in a signal's handler (stepd_rights.c). */
     pthread_sigmask(SIG_SETMASK, &job->mask, NULL);
     sem_post(&job->started);
     /* The kernel ends job_init with the thread that started it. */
     for (;;)
         pause();
-}
-
-static void await(sem_t *event) {
-    while (sem_wait(event) && errno == EINTR)
-        ;
 }
 
 /* Waits until job_init is born, and not until its exec: slurmd and the user wait for the extern step meanwhile.
@@ -173,12 +179,18 @@ int job_keep(struct jail *jail, struct job *job) {
     job->kept = true;
     job->root = jail->root;
     sem_init(&job->born, 0, 0);
+    sem_init(&job->may_confine, 0, 0);
     sem_init(&job->started, 0, 0);
     if (!start_thread(jail, job, path))
         return 0;
     sem_post(&job->started);
     leave_reason(jail, path);
     return -1;
+}
+
+void job_may_confine(struct job *job) {
+    if (job->kept)
+        sem_post(&job->may_confine);
 }
 
 void job_await_start(struct job *job) {
@@ -192,6 +204,7 @@ void job_end(struct job *job) {
     char path[sizeof(JOB_FOLDER) + 16];
     if (!job->kept)
         return;
+    job_may_confine(job);
     job_await_start(job);
     if (job->init > 0)
         jail_end_child(job->init, END_MILLISECONDS);

@@ -21,7 +21,7 @@
 /* Three bytes of the job's file serve as locks, each at its offset. The file also has the reason why namespaces can't
  * be made: job_init writes it, and ends. The third lock is JOB_LIVES of contract.h: job_init holds it while it lives.
  */
-/* The extern step holds this lock until job_init is born. */
+/* The extern step holds this lock until job_init is born and the step has confined itself. */
 #define JOB_STARTS 0
 /* job_init holds this lock until the namespaces are made. */
 #define JOB_MAKES 2
@@ -33,8 +33,12 @@ struct job {
     int lock;
     sigset_t mask;                    /* signal mask of job_keep's caller */
     sem_t born;                       /* posted when job_init is born, or cannot be */
-    sem_t started;                    /* posted when job_init's exec is done, or has failed */
-    pid_t init;                       /* after it: job_init, or 0 */
+    /* NULL, or what the thread that starts job_init does after job_may_confine; the job's steps wait for it. On failure
+     * it returns -1 with the reason in jail->why, and the job has no namespaces. */
+    int (*confine)(struct jail *jail);
+    sem_t may_confine;
+    sem_t started; /* posted when job_init's exec and `confine` are done, or have failed */
+    pid_t init;    /* after it: job_init, or 0 */
     int outer, inner, processes, ipc; /* descriptors of the namespaces, or -1 */
     int own_processes;
 };
@@ -47,8 +51,10 @@ void job_prepare(struct job *job, uint32_t id);
  * job's file, for the steps that look for them. Both arguments must stay until job_end. */
 int job_keep(struct jail *jail, struct job *job);
 
-/* For job_keep's caller: waits until job_init's exec is done or has failed. From then on the thread that keeps job_init
- * starts nothing more. It has the signal mask of job_keep's caller. */
+/* For job_keep's caller, which has set `confine`: lets it begin. Returns at once. */
+void job_may_confine(struct job *job);
+
+/* For job_keep's caller: waits until job_init's exec and `confine` are done or have failed. */
 void job_await_start(struct job *job);
 
 /* For job_keep's caller: waits until the namespaces are made. */

@@ -38,12 +38,12 @@ static int open_namespace(struct jail *jail, pid_t init, const char *name) {
  * deadline. */
 static pid_t await_init(struct jail *jail, int file, int seconds) {
     for (int waited = 0; waited < seconds * 1000; waited++) {
-        /* In this order: the extern step gives up JOB_STARTS once job_init is born. */
+        /* In this order: the extern step gives up JOB_STARTS once job_init is born and the step has confined itself. */
         bool starts = file >= 0 && holder(file, JOB_STARTS) > 0;
         pid_t init = file < 0 ? 0 : holder(file, JOB_LIVES);
         if (init < 0 || (init == 0 && !starts))
             return no_init(jail, file);
-        if (init > 0 && holder(file, JOB_MAKES) == 0)
+        if (init > 0 && !starts && holder(file, JOB_MAKES) == 0)
             return init;
         usleep(1000);
     }

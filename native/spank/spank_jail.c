@@ -50,6 +50,19 @@ static const char *jail_root(int argc, char *argv[]) {
     return JAIL_DEFAULT_ROOT;
 }
 
+static int confine_slurmstepd(struct jail *jail) {
+    return stepd_filter(jail) || stepd_rights_reduce(jail) ? -1 : 0;
+}
+
+/* Confines the extern step, whose only child is job_init. The job's steps wait for it (job.h); slurmd, and so the user,
+ * do not. */
+static int confine_extern_step(struct jail *jail) {
+    int failed = confine_slurmstepd(jail);
+    if (failed)
+        step_tell_node(jail);
+    return failed;
+}
+
 /* Returns 0 even on failure: a failed extern step would end the job without a message. It runs no user code. Steps that
  * find no namespaces tell their user. */
 static int keep_namespaces(void) {
@@ -57,15 +70,16 @@ static int keep_namespaces(void) {
     bool *reduces = step_guard_symbol(STEPD_GUARD_REDUCES), before = reduces && *reduces;
     if (reduces)
         *reduces = false;
+    step.job.confine = confine_extern_step;
     if (job_keep(&step.jail, &step.job))
-        step_tell_node();
+        step_tell_node(&step.jail);
     if (reduces)
         *reduces = before;
     return ESPANK_SUCCESS;
 }
 
 static int refuse(void) {
-    step_tell_node();
+    step_tell_node(&step.jail);
     if (step.id == SLURM_BATCH_SCRIPT)
         job_leave_refusal(&step.jail);
     /* A batch script has no open output yet: fail here, so that Slurm drains the node and requeues the job. */
@@ -145,20 +159,6 @@ static bool is_last_task(spank_t spank) {
            spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &tasks) != ESPANK_SUCCESS || task + 1 >= (int)tasks;
 }
 
-static int confine_slurmstepd(void) {
-    return stepd_filter(&step.jail) || stepd_rights_reduce(&step.jail) ? -1 : 0;
-}
-
-/* Confines the extern step, whose only child is job_init. If that fails, no step finds the namespaces. */
-static int confine_extern_step(void) {
-    job_await_start(&step.job);
-    if (!confine_slurmstepd())
-        return ESPANK_SUCCESS;
-    step_tell_node();
-    job_end(&step.job);
-    return ESPANK_ERROR;
-}
-
 /* Called once for each task, when all tasks are forked and wait for their exec. Called once for the extern step. */
 int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[]) {
     (void)argc;
@@ -168,15 +168,17 @@ int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[]) {
         return ESPANK_SUCCESS;
     if (job_limits_set(&step.jail))
         slurm_error(PLUGIN ": the job's limits may end slurmstepd: %s", step.jail.why);
-    if (step_keeps_namespaces())
-        return confine_extern_step();
+    if (step_keeps_namespaces()) {
+        job_may_confine(&step.job);
+        return ESPANK_SUCCESS;
+    }
     step_take_late_programs();
     /* A plugin such as Pyxis also forks when tasks end, to save and remove containers. Those processes must still enter
      * the jail, which the filter would refuse. So there is no filter. */
     step.confined = !step.led_forks;
     if (!step.confined)
         return ESPANK_SUCCESS;
-    return outcome_of(confine_slurmstepd());
+    return outcome_of(confine_slurmstepd(&step.jail));
 }
 
 /* Runs as the user, in the task's groups, before the exec of the user's program. */

@@ -28,9 +28,9 @@ bool step_is_inside(void) {
     return spank_context() == S_CTX_REMOTE && !step_keeps_namespaces() && step.jail.state == JAIL_ENTERED;
 }
 
-void step_tell_node(void) {
-    slurm_error(PLUGIN ": refusing to run the step outside the jail: %s", step.jail.why);
-    container_log("slurmstepd: error: " PLUGIN ": refusing to run a step outside the jail: %s\n", step.jail.why);
+void step_tell_node(const struct jail *jail) {
+    slurm_error(PLUGIN ": refusing to run the step outside the jail: %s", jail->why);
+    container_log("slurmstepd: error: " PLUGIN ": refusing to run a step outside the jail: %s\n", jail->why);
 }
 
 /* slurmstepd links the guard, so every library sees its names. */
@@ -61,7 +61,7 @@ static void in_child(void) {
     if (task || step.is_task || step.confined || forks_for_plugin)
         return;
     if (stepd_filter(&step.jail) || stepd_rights_reduce_here(&step.jail)) {
-        step_tell_node();
+        step_tell_node(&step.jail);
         _exit(EXIT_FAILURE);
     }
 }
@@ -97,7 +97,7 @@ pid_t spank_jail_fork(void) {
          * afterwards. */
         if (!seteuid(0) && !step_become_inner(NULL))
             return 0;
-        step_tell_node();
+        step_tell_node(&step.jail);
         _exit(EXIT_FAILURE);
     }
     if (!of_itself && job_fork_outside(&step.jail, &step.job))

@@ -38,7 +38,7 @@ bool step_keeps_namespaces(void);
 bool step_is_inside(void);
 
 /* Writes to the container's log why the step must not run outside the jail: jail->why. */
-void step_tell_node(void);
+void step_tell_node(const struct jail *jail);
 
 /* Returns a symbol of slurmstepd's guard (stepd_guard.h), or NULL without it. */
 void *step_guard_symbol(const char *name);

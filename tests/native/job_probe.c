@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define DEADLINE_SECONDS 3
+#define BRIEF_SECONDS 1 /* for a step that waits in vain */
 #define JOB 7
 #define ORDINARY 12345
 
@@ -39,13 +40,15 @@ static _Noreturn void task(struct jail *jail, const struct job *job, uid_t user,
     _exit(97);
 }
 
+static int deadline = DEADLINE_SECONDS;
+
 static _Noreturn void step(const char *root, uid_t user, const char *line) {
     struct jail jail;
     struct job job;
     jail_init(&jail, root);
     job_prepare(&job, JOB);
     /* slurmstepd forks tasks with its effective user set to the job's. */
-    if (job_join(&jail, &job, DEADLINE_SECONDS) || (user && seteuid(user)) || job_fork_inside(&jail, &job)) {
+    if (job_join(&jail, &job, deadline) || (user && seteuid(user)) || job_fork_inside(&jail, &job)) {
         printf("refused: %s\n", jail.why);
         fflush(stdout);
         _exit(99);
@@ -111,6 +114,26 @@ static _Noreturn void scarce(const char *root) {
     _exit(EXIT_SUCCESS);
 }
 
+static int confines(struct jail *jail) {
+    (void)jail;
+    return 0;
+}
+
+static int fails_to_confine(struct jail *jail) {
+    return jail_fail(jail, "a thread keeps capabilities");
+}
+
+/* Before job_keep: what this process does between the birth of job_init and the first step. */
+static void choose_confinement(struct job *job, const char *word) {
+    if (!strcmp(word, "confines"))
+        job->confine = confines;
+    else if (!strcmp(word, "fails to confine"))
+        job->confine = fails_to_confine;
+    else
+        return;
+    deadline = BRIEF_SECONDS;
+}
+
 int main(int argc, char *argv[]) {
     struct jail jail;
     struct job job;
@@ -119,12 +142,17 @@ int main(int argc, char *argv[]) {
         return EXIT_FAILURE;
     jail_init(&jail, argv[1]);
     job_prepare(&job, JOB);
-    bool early = argc > 2 && !strcmp(argv[2], "early");
+    choose_confinement(&job, argc > 2 ? argv[2] : "");
+    bool early = argc > 2 && (job.confine || !strcmp(argv[2], "early"));
     if (job_keep(&jail, &job) || (!early && job_await(&jail, &job, DEADLINE_SECONDS)))
         printf("not kept: %s\n", jail.why);
     for (int i = early ? 3 : 2; i < argc; i++) {
         if (!strcmp(argv[i], "ordinary")) {
             user = ORDINARY;
+            continue;
+        }
+        if (!strcmp(argv[i], "may confine")) {
+            job_may_confine(&job);
             continue;
         }
         if (!strcmp(argv[i], "census")) {
