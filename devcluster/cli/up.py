@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import subprocess
 import time
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from devcluster.cli.login import ADMIN, USER, Login
 from devcluster.images import images
 from devcluster.machine.bootstrap import CHECKOUT, cache_folder
 from devcluster.machine.progress import Step, StepFailed, say
-from devcluster.node import containerd, node_cli, toolchain
+from devcluster.node import containerd, image_store, node_cli, toolchain
 from devcluster.node.instance import Instance
 from devcluster.stacks.stack import Stack
 
@@ -91,11 +92,15 @@ def up(instance: Instance, owner: int | None = None, settings: Mapping[str, Any]
         settings: More configuration, by config key: tests shorten intervals.
     """
     started = time.monotonic()
-    cluster = start_node(instance, owner)
+    toolchain.build()  # Before the images: what it lacks is known at once.
     built = images.build_all(cache_folder())
+    program = shutil.which("containerd")  # Without one the node's start says which packages are missing.
+    archives = [image.archive for image in built.values()]
+    store = image_store.prepare(instance.state, cache_folder(), archives, Path(program)) if program else None
+    cluster = start_node(instance, owner, store)
     with Step("images into the node"):
-        for image in built.values():
-            containerd.load_image(instance, image.archive)
+        for archive in archives:
+            containerd.load_image(instance, archive)
     apply_stack(cluster, {name: image.reference for name, image in built.items()}, settings)
     wait_for_updates(cluster)
     first_job.run(cluster.login)
@@ -124,10 +129,10 @@ def up_on_own_cluster(instance: Instance, kubeconfig: Path, registry: str) -> Cl
     return cluster
 
 
-def start_node(instance: Instance, owner: int | None = None) -> Cluster:
+def start_node(instance: Instance, owner: int | None = None, store: Path | None = None) -> Cluster:
     """Start an instance without a stack: build the toolchain and start Kubernetes."""
     binaries = toolchain.build()
-    node_cli.start(instance, binaries, CHECKOUT, owner)
+    node_cli.start(instance, binaries, CHECKOUT, owner, store)
     return Cluster(instance, binaries, node_cli.kubeconfig(instance))
 
 

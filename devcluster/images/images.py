@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from devcluster.images.image_builder import Builder, run_step
 from devcluster.images.image_recipe import NAMES, ImageError, Recipe, read_recipe, root_reference
+from devcluster.machine.lock import locked
 
 __all__ = ["NAMES", "Image", "ImageError", "build_all", "planned", "push"]
 
@@ -46,7 +46,7 @@ def build_all(cache: Path, names: Iterable[str] = NAMES) -> dict[str, Image]:
     images = planned(cache, names)
     # Existing archives need not wait for another checkout's build.
     if not all(image.archive.exists() for image in images.values()):
-        with _locked(folder / ".lock"):
+        with locked(folder / ".lock", "images: waiting for another build in the same cache"):
             return {name: _build(read_recipe(name), Builder(folder)) for name in images}
     return images
 
@@ -74,17 +74,6 @@ def push(registry: str, images: Mapping[str, Image]) -> dict[str, str]:
         run_step(copy, log, f"pushing {target}")
         pushed[name] = target
     return pushed
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print("images: waiting for another build in the same cache", flush=True)
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _image(recipe: Recipe, folder: Path) -> Image:

@@ -19,6 +19,7 @@ from devcluster.machine.progress import Step, StepFailed, say
 from devcluster.node import (
     addons,
     containerd,
+    image_store,
     instance_supervisor,
     links,
     node_images,
@@ -71,8 +72,9 @@ class Status:
 
 
 def start(
-    instance: Instance, binaries: Path, checkout: Path = Path(__file__).parents[2], owner: int | None = None
-) -> None:
+    instance: Instance, binaries: Path, checkout: Path = Path(__file__).parents[2], owner: int | None = None,
+    store: Path | None = None,
+) -> None:  # fmt: skip
     """Start the node of an instance and wait until it is Ready and resolves names.
 
     On a running node it restarts only components with a changed program, arguments or configuration.
@@ -82,6 +84,7 @@ def start(
         binaries: Folder with the built toolchain.
         checkout: The checkout that it belongs to, which `list` shows.
         owner: A process with which the instance ends, however that ends: for test runs.
+        store: Images for a new node (image_store.py).
 
     Raises:
         StepFailed: with the sentence for the user and the log to read.
@@ -92,6 +95,8 @@ def start(
     with instance.being_started(), Step(f"starting the node of instance {instance.name}"):
         was_running = instance.is_running()
         changed = writing.write(_describe(instance, binaries, checkout))
+        if store and not was_running:
+            image_store.fill(instance.state, store)
         if not was_running:
             instance_supervisor.start(instance, instance.state / "supervisor.log", owner)
         runtime = _wait_for_init(instance)

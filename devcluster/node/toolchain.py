@@ -5,21 +5,18 @@ Each tool is a small Go module in devcluster/gomodules; its build is cached unde
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import re
 import shutil
 import subprocess
-import sys
 import venv
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from devcluster.machine.bootstrap import cache_folder, run_logged
+from devcluster.machine.lock import locked
 from devcluster.machine.progress import Step, StepFailed
 from devcluster.node.instance import state_root
 
@@ -183,7 +180,7 @@ def build_pulumi() -> Path:
 def _build(among: tuple[Tool, ...]) -> Path:
     on_path = programs_on_path()
     folder = _collection(on_path, among)
-    with _locked(cache_folder() / "toolchain" / ".lock"):
+    with locked(cache_folder() / "toolchain" / ".lock", "toolchain: waiting for another build in the same cache"):
         missing = [tool for tool in wanted_tools(on_path, among) if not _folder(tool).exists()]
         if missing:
             go = find_go()
@@ -262,15 +259,3 @@ def _collect(folder: Path, tools: list[Tool], on_path: dict[str, Path]) -> None:
     (building / ".complete").touch()
     shutil.rmtree(folder, ignore_errors=True)
     building.rename(folder)
-
-
-@contextmanager
-def _locked(file: Path) -> Iterator[None]:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print("another process builds the toolchain: waiting for it", file=sys.stderr)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -10,7 +10,7 @@ import pytest
 
 from devcluster.machine.progress import StepFailed
 from devcluster.node import containerd, node_cli
-from devcluster.node.instance import Instance, enter_command
+from devcluster.node.instance import enter_command
 from devcluster.node.plan import components
 from devcluster.node.supervision import ComponentState
 from tests.devcluster.node_under_test import IMAGE, Node, eventually, fetch, in_namespace, probe_pod
@@ -177,11 +177,10 @@ def test_an_image_that_takes_too_long_is_given_up_in_words(tmp_path: Path, monke
     archive = tmp_path / "large.tar"
     archive.touch()
     monkeypatch.setattr(containerd, "IMPORT_SECONDS", 0.1)
-    monkeypatch.setattr(containerd, "ctr", lambda *_: "")
-    monkeypatch.setattr(containerd, "enter_command", lambda *_: ["sleep", "30"])
+    ctr = ["sh", "-c", 'test "$2" = ls || exec sleep 30', "ctr"]
 
     with pytest.raises(StepFailed, match=r"large\.tar took more than 0\.1 s"):
-        containerd.load_image(Instance("none", tmp_path), archive)
+        containerd.load(archive, tmp_path / containerd.RECORD, ctr)
 
 
 def test_starting_what_runs_changes_nothing(node: Node, binaries: Path) -> None:
