@@ -36,7 +36,7 @@ FOREIGN_WORDS = {
 """Words of an earlier vocabulary, each with the field's own."""
 
 SENTENCE_FOLDERS = ("bench", "components", "contract", "devcluster", "health", "images", "native", "operator", "tests")
-"""Folders whose docstrings begin with a sentence or a noun phrase, such as "Return True if …" (PEP 257)."""
+"""Folders whose docstrings begin with a sentence or a noun phrase, such as "Return whether …" (PEP 257)."""
 _QUESTION = re.compile(r"(What|Whether|Why|Who|Whom|Whose|Which|How|When|If)\b")
 
 

@@ -175,7 +175,7 @@ Action = SetReplicas | SetOnDelete | NodeAction | ReservationAction | SetEvictab
 
 
 def is_update_of(nodes: Set[str], action: Action) -> bool:
-    """Return True if an action is a step of the update of one of these nodes, all of which stay."""
+    """Return whether an action is a step of the update of one of these nodes, all of which stay."""
     match action:
         case Drain(node=name, reason=reasons.UPDATE) | RequeueJobs(node=name) | DeletePod(name, purpose=Purpose.UPDATE):
             return name in nodes

@@ -78,27 +78,27 @@ def owner(node: SlurmNode) -> Owner | None:
 
 
 def is_drained(node: SlurmNode) -> bool:
-    """Return True if Slurm gives the node no new work, whatever its slurmd says: it is drained, or set to FAIL."""
+    """Return whether Slurm gives the node no new work, whatever its slurmd says: it is drained, or set to FAIL."""
     return bool(node.states & {"DRAIN", "FAIL"})
 
 
 def is_held_for_repair(node: SlurmNode) -> bool:
-    """Return True if a repair may build on the node's drain: this operator wrote it, and alone lifts it."""
+    """Return whether a repair may build on the node's drain: this operator wrote it, and alone lifts it."""
     return owner(node) in (Owner.REPAIR, Owner.K8S_NODE)
 
 
 def is_liftable(node: SlurmNode) -> bool:
-    """Return True if the operator may lift the node's drain: its own, and that with which a node registers."""
+    """Return whether the operator may lift the node's drain: its own, and that with which a node registers."""
     return owner(node) in _HOLDS | {Owner.NEW, Owner.UNTESTED}
 
 
 def is_operators(node: SlurmNode) -> bool:
-    """Return True if the operator wrote the node's drain, and alone lifts it."""
+    """Return whether the operator wrote the node's drain, and alone lifts it."""
     return owner(node) in _HOLDS
 
 
 def is_anothers(node: SlurmNode) -> bool:
-    """Return True if a person took the node out of service (drain, FAIL, DOWN), or a long check: others leave it so."""
+    """Return whether a person took the node out of service (drain, FAIL, DOWN), or a long check: others leave it so."""
     if is_drained(node):
         return owner(node) in (Owner.FOREIGN, Owner.LONG_CHECK)
     by_us = node.reason.startswith(reasons.PREFIX) and node.reason_user in _NODES_OWN
@@ -107,7 +107,7 @@ def is_anothers(node: SlurmNode) -> bool:
 
 
 def is_by_person(node: SlurmNode) -> bool:
-    """Return True if a person took the node out of service and so knows of it; Slurm itself may have done so, too.
+    """Return whether a person took the node out of service and so knows of it; Slurm itself may have done so, too.
 
     slurmrestd gives no name for an id that its pod does not know, as most users' is: only the jail has them.
     """
@@ -115,12 +115,12 @@ def is_by_person(node: SlurmNode) -> bool:
 
 
 def is_held(node: SlurmNode) -> bool:
-    """Return True if the node takes no jobs until the operator or a person lifts its drain; False for its own drain."""
+    """Return whether the node takes no jobs until the operator or a person lifts its drain; False for its own drain."""
     return is_drained(node) and owner(node) not in (Owner.UNFIT, Owner.NEW)
 
 
 def may_return_by_itself(node: SlurmNode) -> bool:
-    """Return True if a person set the node DOWN: Slurm lifts that when its slurmd registers (ReturnToService=2)."""
+    """Return whether a person set the node DOWN: Slurm lifts that when its slurmd registers (ReturnToService=2)."""
     return is_by_person(node) and not is_drained(node)
 
 
@@ -136,12 +136,12 @@ def fault(node: SlurmNode) -> str:
 
 
 def is_at_fault(node: SlurmNode) -> bool:
-    """Return True if the node drained itself for its hardware's sake."""
+    """Return whether the node drained itself for its hardware's sake."""
     return owner(node) in (Owner.UNFIT, Owner.REPAIR) and fault(node).startswith(reasons.HARDWARE)
 
 
 def may_become(node: SlurmNode, reason: str) -> bool:
-    """Return True if a drain may get another reason of ours; callers ask only when the present one has no cause."""
+    """Return whether a drain may get another reason of ours; callers ask only when the present one has no cause."""
     wanted = _EXACT.get(reason) or next(
         (other for other in _REPLACED_BY if reason.startswith(other.value)), Owner.FOREIGN
     )
@@ -150,7 +150,7 @@ def may_become(node: SlurmNode, reason: str) -> bool:
 
 
 def may_be_drained(node: SlurmNode, reason: str) -> bool:
-    """Return True if the node may get a drain of ours: it serves, or its present drain is ours without a cause."""
+    """Return whether the node may get a drain of ours: it serves, or its present drain is ours without a cause."""
     if is_drained(node) or reason.startswith(reasons.REPAIR):
         return may_become(node, reason)
     return not is_anothers(node)

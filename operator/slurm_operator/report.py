@@ -57,7 +57,7 @@ def headline(conditions: Iterable[Condition]) -> str:
 
 
 def warns(kind: str, conditions: Mapping[str, Condition]) -> bool:
-    """Return True if a condition reports a fault.
+    """Return whether a condition reports a fault.
 
     Pulumi shows each Warning about what it waits for. While something is under way, unavailability is no fault: what is
     wrong then stands in Degraded.

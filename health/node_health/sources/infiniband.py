@@ -50,7 +50,7 @@ class Port:
 
     @property
     def is_active(self) -> bool:
-        """Return True if the port carries data: its state is ACTIVE."""
+        """Return whether the port carries data: its state is ACTIVE."""
         return self.state == "ACTIVE"
 
 

@@ -47,7 +47,7 @@ def data_folders(mountinfo: str) -> list[str]:
 
 
 def is_below(path: str, folders: Iterable[str]) -> bool:
-    """Return True if a path is one of the folders, or inside one."""
+    """Return whether a path is one of the folders, or inside one."""
     return any(PurePosixPath(path).is_relative_to(folder) for folder in folders)
 
 

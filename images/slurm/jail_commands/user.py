@@ -155,7 +155,7 @@ def rows(*question: str) -> frozenset[str]:
 
 
 def has_accounting() -> bool:
-    """Return True if this cluster has Slurm accounts."""
+    """Return whether this cluster has Slurm accounts."""
     settings = run("scontrol", "show", "config")
     return any("slurmdbd" in line for line in settings.splitlines() if line.startswith("AccountingStorageType"))
 

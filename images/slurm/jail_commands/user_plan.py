@@ -23,7 +23,7 @@ _KEY = re.compile(r"(?P<type>(ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+) (?P<blob>
 
 
 def is_ordinary(number: int) -> bool:
-    """Return True if an id is an ordinary user's, not a system account's."""
+    """Return whether an id is an ordinary user's, not a system account's."""
     return names.FIRST_USER_ID <= number <= names.LAST_USER_ID or number >= names.FIRST_LDAP_ID
 
 

@@ -101,7 +101,7 @@ class SlurmRecords:
 
 
 async def _is_early(rest: SlurmRest, decided: actions.RequeueJobs, now: SlurmNode) -> bool:
-    """Return True if the deadline is still to come by slurmctld's clock, which set the time of the drain."""
+    """Return whether the deadline is still to come by slurmctld's clock, which set the time of the drain."""
     end, told = slurm_nodes.deadline(now, decided.seconds, now.reason), await rest.time_there()
     if told is None or end is None or told >= end:
         return False

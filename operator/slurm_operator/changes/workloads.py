@@ -149,6 +149,6 @@ class Workloads:
 
 
 async def _may_leave(rest: SlurmRest, nodes: tuple[str, ...]) -> bool:
-    """Return True if all of the nodes may go at this moment; one that never registered has no record."""
+    """Return whether all of the nodes may go at this moment; one that never registered has no record."""
     listed = await rest.nodes(full=True) if nodes else {}
     return all(slurm_nodes.may_leave(listed[name]) for name in nodes if name in listed)

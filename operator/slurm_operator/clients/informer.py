@@ -36,7 +36,7 @@ class Watch:
     read: Callable[[Object], Any] = whole
 
     def shows(self, live: Object) -> bool:
-        """Return True if the watch covers the object."""
+        """Return whether the watch covers the object."""
         metadata = live["metadata"]
         wanted = dict(term.split("=", 1) for term in self.selector.split(",") if term)
         named = live["kind"] == self.kind and self.name in ("", metadata["name"])

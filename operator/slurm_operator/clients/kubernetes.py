@@ -158,7 +158,7 @@ class KubernetesApi:
         return await self._call("POST", self._path(api, plural), body, params=_MANAGER)
 
     async def would_be_created(self, api: str, plural: str, body: Mapping[str, Any]) -> bool:
-        """Return True if the API server accepts the object in a dry run, or refuses only its name as taken.
+        """Return whether the API server accepts the object in a dry run, or refuses only its name as taken.
 
         Any other refusal means that the object itself is not valid.
         """

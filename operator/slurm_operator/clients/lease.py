@@ -45,7 +45,7 @@ class Lease:
             raise NotLeading
 
     def held(self) -> bool:
-        """Return True if this process may act now."""
+        """Return whether this process may act now."""
         return self._renewed_at is not None and self._clock() - self._renewed_at <= TRUST_SECONDS
 
     async def renew(self) -> None:

@@ -185,7 +185,7 @@ class Accounts:
 
 
 def _is_registered(database: Database) -> bool:
-    """Return True once slurmctld has told slurmdbd of its cluster, which then has a root account."""
+    """Return whether slurmctld has told slurmdbd of its cluster, which then has a root account."""
     return Entity(Kind.ACCOUNT, ROOT) in database.records
 
 

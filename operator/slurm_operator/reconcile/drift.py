@@ -81,7 +81,7 @@ class DriftReconciler:
         await self._informer.close()
 
     def has_drifted(self, kind: str, name: str, data: Mapping[str, str] | None) -> bool:
-        """Return True if an object has other data than declared, or if the ledger is unknown."""
+        """Return whether an object has other data than declared, or if the ledger is unknown."""
         if self._ledger is None:
             return True
         declared = self._ledger.objects.get((kind, name))

@@ -13,7 +13,7 @@ class GrowingPause:
         self._subject, self._last, self._seconds = "", 0.0, 0.0
 
     def is_over(self, subject: str) -> bool:
-        """Return True if it is time for a try, and begin the next pause; another subject begins anew."""
+        """Return whether it is time for a try, and begin the next pause; another subject begins anew."""
         now = time.monotonic()
         if subject == self._subject and now < self._last + self._seconds:
             return False

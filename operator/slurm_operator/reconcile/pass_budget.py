@@ -39,5 +39,5 @@ class PassBudget:
         return self._clock() + self.left(ACTED_AFTER_SECONDS, least=LEAST_ACTING_SECONDS)
 
     def is_over(self, end: float) -> bool:
-        """Return True if that moment has come."""
+        """Return whether that moment has come."""
         return self._clock() >= end

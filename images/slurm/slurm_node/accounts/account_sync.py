@@ -170,7 +170,7 @@ def _hold(stack: ExitStack, volume: Path, revision: str, before: Mapping[users.E
 
 
 def _may_be_empty(root: Held, file: str, before: Iterable[users.Entry]) -> bool:
-    """Return True if the file exists, and none of the users who had a line in it."""
+    """Return whether the file exists, and none of the users who had a line in it."""
     if file not in MAY_BE_EMPTY or account_files.text(root.folder, file) is None:
         return False
     owners = root.accounts.names("group" if file == "gshadow" else "passwd")

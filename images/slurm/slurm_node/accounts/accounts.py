@@ -21,7 +21,7 @@ NUMBER = re.compile(r"[0-9]{1,10}")
 
 
 def is_ordinary(number: int) -> bool:
-    """Return True if an id is an ordinary user's, not a system account's."""
+    """Return whether an id is an ordinary user's, not a system account's."""
     is_debians = names.FIRST_USER_ID <= number <= names.LAST_USER_ID
     return is_debians or names.FIRST_LDAP_ID <= number <= names.LAST_LDAP_ID
 

@@ -44,6 +44,6 @@ class Listening:
 
 
 def listens(table: str, port: int) -> bool:
-    """Return True if /proc/net/tcp has a socket that listens on a port (proc(5): field 2 ends in it, state 0A)."""
+    """Return whether /proc/net/tcp has a socket that listens on a port (proc(5): field 2 ends in it, state 0A)."""
     rows = [line.split() for line in table.splitlines()[1:]]
     return any(row[1].endswith(f":{port:04X}") and row[3] == "0A" for row in rows)

@@ -159,5 +159,5 @@ def mount_points() -> set[Path]:
 
 
 def is_mount_point(path: Path) -> bool:
-    """Return True if a path is a mount point. Unlike in pathlib, a bind of the same file system counts."""
+    """Return whether a path is a mount point. Unlike in pathlib, a bind of the same file system counts."""
     return path in mount_points()

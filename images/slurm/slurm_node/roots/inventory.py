@@ -126,7 +126,7 @@ def sample(listing: Mapping[str, Facts], count: int = SAMPLED_FILES) -> list[str
 
 
 def same_beginning(one: Path, other: Path) -> bool:
-    """Return True if two files begin with the same bytes."""
+    """Return whether two files begin with the same bytes."""
     with one.open("rb") as first, other.open("rb") as second:
         return first.read(SAMPLED_BYTES) == second.read(SAMPLED_BYTES)
 

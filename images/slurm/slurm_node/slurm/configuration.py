@@ -74,7 +74,7 @@ class Fetch:
         return configless_cache.read(self._work / "spool/conf-cache")
 
     def is_over(self) -> bool:
-        """Return True if the question has ended."""
+        """Return whether the question has ended."""
         return self._process.poll() is not None
 
     def end(self) -> None:

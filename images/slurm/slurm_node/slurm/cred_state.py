@@ -73,7 +73,7 @@ def living(prologs: Path, jobs: Path) -> dict[int, int]:
 
 
 def is_locked(file: Path, byte: int) -> bool:
-    """Return True if another process holds a lock on that byte of a file."""
+    """Return whether another process holds a lock on that byte of a file."""
     with file.open("rb") as opened:
         asked = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
         kind, *_ = _LOCK.unpack(fcntl.fcntl(opened, fcntl.F_GETLK, asked))

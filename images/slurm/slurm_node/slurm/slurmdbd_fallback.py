@@ -77,7 +77,7 @@ def without_id(cluster_name: str) -> str:
 
 
 def is_forgotten(clusters: str, cluster_name: str) -> bool:
-    """Return True if slurmdbd does not know this cluster.
+    """Return whether slurmdbd does not know this cluster.
 
     Args:
         clusters: the names that slurmdbd knows, one a line.

@@ -202,7 +202,7 @@ class JobListing:
 
 
 def _could_start(job: SlurmJob) -> bool:
-    """Return True if a job waits for nodes: Slurm's only reason is that they are taken or missing."""
+    """Return whether a job waits for nodes: Slurm's only reason is that they are taken or missing."""
     return "PENDING" in job.states and "COMPLETING" not in job.states and job.waits_for in _FOR_NODES
 
 

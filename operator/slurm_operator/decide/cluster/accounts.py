@@ -91,7 +91,7 @@ def decide(
 
 
 def waits_for(entity: Entity, refused: Iterable[Entity], database: Database) -> bool:
-    """Return True if a record must not go yet, since slurmdbd refused to delete one that needs it."""
+    """Return whether a record must not go yet, since slurmdbd refused to delete one that needs it."""
     staying = Database({other: database.records[other] for other in refused})
     return bool(_needs(entity, staying, set(), frozenset()))
 
@@ -240,7 +240,7 @@ def _is_below(other: Entity, values: Values, account: str) -> bool:
 
 
 def _is_alone(entity: Entity, database: Database, going: set[Entity]) -> bool:
-    """Return True if a user has no other association, and no AdminLevel that would go with him."""
+    """Return whether a user has no other association, and no AdminLevel that would go with him."""
     others = [other for other in database.records if other.user == entity.user and other not in going]
     others_of_his = [other for other in database.others if other.user == entity.user]
     return not others and not others_of_his and entity.user not in database.administrators

@@ -33,7 +33,7 @@ def without_cluster(node_set: NodeSet) -> Findings:
 
 
 def is_shared(node_sets: Iterable[NodeSet], node_set: NodeSet) -> bool:
-    """Return True if another NodeSet that is not being deleted names the same StatefulSet."""
+    """Return whether another NodeSet that is not being deleted names the same StatefulSet."""
     staying = (other for other in node_sets if not other.deleting and other.name != node_set.name)
     return any(other.stateful_set == node_set.stateful_set for other in staying)
 

@@ -149,7 +149,7 @@ def _not_ready(state: NodeSetState) -> list[Finding]:
 
 
 def _is_told_apart(worker: Worker) -> bool:
-    """Return True if a node is out of service for its update or its test; False if its new pod does not come up."""
+    """Return whether a node is out of service for its update or its test; False if its new pod does not come up."""
     is_for_update = worker.drain is Owner.UPDATE and (worker.pod is None or worker.pod.ready or worker.is_outdated)
     return is_for_update or (worker.drain is Owner.UNTESTED and worker.is_up)
 

@@ -25,7 +25,7 @@ def actions(state: NodeSetState) -> list[UpdateNode]:
 
 
 def has_its_features(state: NodeSetState, worker: Worker) -> bool:
-    """Return True if a node's record has the features and place of its set, as far as both are known."""
+    """Return whether a node's record has the features and place of its set, as far as both are known."""
     change = _change(state, worker)
     return change.features is None and change.topology is None
 

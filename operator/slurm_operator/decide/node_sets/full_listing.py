@@ -28,7 +28,7 @@ from slurm_operator.state.slurm import FullListing, Jobs, Named, Nodes, TooDeep,
 
 
 def is_needed(state: NodeSetState, *, records_due: bool = True) -> bool:
-    """Return True if full listings could lead to a decision.
+    """Return whether full listings could lead to a decision.
 
     Args:
         state: the node set.

@@ -29,7 +29,7 @@ _LEAVING = (Case.CORDONED, Case.TAINTED, Case.AWAY, Case.GONE, Case.FAILED)
 
 
 def needs_full_listing(state: NodeSetState) -> bool:
-    """Return True if full listings could let a pod be evicted."""
+    """Return whether full listings could let a pod be evicted."""
     protected = [worker for worker in state.with_pods() if not worker.is_evictable]
     return any(
         _is_leaving(worker) and (worker.node is None or slurm_nodes.may_leave(worker.node)) for worker in protected
@@ -99,7 +99,7 @@ def _drains(state: NodeSetState) -> list[Drain]:
 
 
 def _may_return_meanwhile(worker: Worker) -> bool:
-    """Return True if an unfit node might lift its own drain while its Kubernetes node is emptied or fails.
+    """Return whether an unfit node might lift its own drain while its Kubernetes node is emptied or fails.
 
     While a repair is noted that drain stays, since the repair needs it.
     """
@@ -136,7 +136,7 @@ def _breaker(state: NodeSetState) -> str:
 
 
 def _is_due(state: NodeSetState, worker: Worker) -> bool:
-    """Return True if a Kubernetes node has been not ready for as long as the policy waits."""
+    """Return whether a Kubernetes node has been not ready for as long as the policy waits."""
     since = _away_since(worker)
     return since is not None and (state.now - since).total_seconds() >= state.node_set.reactions.after_seconds
 
@@ -147,7 +147,7 @@ def _away_since(worker: Worker) -> datetime.datetime | None:
 
 
 def _is_only_told(state: NodeSetState, name: str) -> bool:
-    """Return True if the policy is a dry run and the node's Kubernetes node is not ready."""
+    """Return whether the policy is a dry run and the node's Kubernetes node is not ready."""
     return state.node_set.reactions.dry_run and case_of(state.workers[name])[0] is Case.AWAY
 
 

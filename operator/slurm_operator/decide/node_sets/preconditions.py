@@ -13,7 +13,7 @@ from slurm_operator.state.slurm import Reservation, SlurmNode
 
 
 def hold(decided: actions.NodeAction, now: SlurmNode) -> bool:
-    """Return True if the node's record still allows the action."""
+    """Return whether the node's record still allows the action."""
     match decided:
         case actions.Drain(reason=reason):
             return drains.may_be_drained(now, reason)
@@ -36,12 +36,12 @@ def hold(decided: actions.NodeAction, now: SlurmNode) -> bool:
 
 
 def _is_still_out(node: SlurmNode) -> bool:
-    """Return True if a node without a pod is out of service and idle: its next pod may have registered meanwhile."""
+    """Return whether a node without a pod is out of service and idle: its next pod may have registered meanwhile."""
     return (drains.is_drained(node) or "DOWN" in node.states) and not slurm_nodes.has_work(node)
 
 
 def reservation_holds(decided: actions.ReservationAction, there: Iterable[Reservation]) -> bool:
-    """Return True if the name of a new reservation is free, or if the reservation to change is ours."""
+    """Return whether the name of a new reservation is free, or if the reservation to change is ours."""
     if isinstance(decided, actions.Reserve):
         return all(reservation.name.lower() != decided.name for reservation in there)
     named = [reservation for reservation in there if reservation.name == decided.name]
@@ -49,13 +49,13 @@ def reservation_holds(decided: actions.ReservationAction, there: Iterable[Reserv
 
 
 def is_reserved(decided: actions.UndrainReserved, there: Iterable[Reservation]) -> bool:
-    """Return True if our reservation keeps other jobs from the node."""
+    """Return whether our reservation keeps other jobs from the node."""
     named = (reservation for reservation in there if reservation.name == decided.reservation)
     return any(reservations.is_for_retry(reservation) and decided.node in reservation.nodes for reservation in named)
 
 
 def pod_may_end(decided: actions.DeletePod, now: SlurmNode | None) -> bool:
-    """Return True if a node is still idle, under the drain for which its pod was to be deleted."""
+    """Return whether a node is still idle, under the drain for which its pod was to be deleted."""
     is_for_update = decided.purpose is actions.Purpose.UPDATE
     if now is None:
         return is_for_update  # An update may replace a pod that never registered; a repair begins from a record.

@@ -18,7 +18,7 @@ from slurm_operator.state.slurm import SlurmNode
 
 
 def needs_full_listing(state: NodeSetState) -> bool:
-    """Return True if full listings could lead to the restart of a pod."""
+    """Return whether full listings could lead to the restart of a pod."""
     return any(_is_of_before(worker, worker.node) for worker in _there(state))
 
 
@@ -45,7 +45,7 @@ def _there(state: NodeSetState) -> list[Worker]:
 
 
 def _is_of_before(worker: Worker, node: SlurmNode | None) -> bool:
-    """Return True if Slurm rebooted a node, the node is idle, and its pod is older than the reboot."""
+    """Return whether Slurm rebooted a node, the node is idle, and its pod is older than the reboot."""
     pod = worker.pod
     if node is None or not slurm_nodes.may_reboot(node):
         return False

@@ -42,7 +42,7 @@ def named(jobs: Iterable[SlurmJob], reservations: Sequence[Reservation]) -> Name
 
 
 def has_other_size(state: NodeSetState, node: SlurmNode | None) -> bool:
-    """Return True if the record shows another size than the set's template declares."""
+    """Return whether the record shows another size than the set's template declares."""
     if state.facts is None or node is None or node.facts is None:
         return False
     sizes = [dataclasses.replace(facts, options=()) for facts in (state.facts, node.facts)]
@@ -50,7 +50,7 @@ def has_other_size(state: NodeSetState, node: SlurmNode | None) -> bool:
 
 
 def is_too_large(state: NodeSetState, node: SlurmNode | None) -> bool:
-    """Return True if the record promises more than the template has: Slurm refuses the node, or jobs get too little."""
+    """Return whether the record promises more than the template has: Slurm refuses the node, or jobs get too little."""
     if state.facts is None or node is None or node.facts is None:
         return False
     ours, shown_counts = _counts(state.facts), _counts(node.facts)
@@ -61,7 +61,7 @@ def is_too_large(state: NodeSetState, node: SlurmNode | None) -> bool:
 
 
 def is_misread(state: NodeSetState, node: SlurmNode | None) -> bool:
-    """Return True if a registered slurmd of the set's template has a record of another size.
+    """Return whether a registered slurmd of the set's template has a record of another size.
 
     Counts alone are compared, since Slurm may write a GRES type that the template does not.
     """
@@ -76,13 +76,13 @@ def orphans(state: NodeSetState) -> list[SlurmNode]:
 
 
 def needs_full_listing(state: NodeSetState) -> bool:
-    """Return True if full listings could let a record be deleted; it may stay so while a job waits for the node."""
+    """Return whether full listings could let a record be deleted; it may stay so while a job waits for the node."""
     misread = any(is_misread(state, worker.node) for worker in state.members())
     return misread or any(map(slurm_nodes.is_deletable, orphans(state)))
 
 
 def needs_names(state: NodeSetState) -> bool:
-    """Return True if a decision depends on which nodes jobs and reservations name; most updates change no size."""
+    """Return whether a decision depends on which nodes jobs and reservations name; most updates change no size."""
     return bool(orphans(state)) or any(has_other_size(state, worker.node) for worker in state.members())
 
 
@@ -133,7 +133,7 @@ def _left_over(state: NodeSetState, records: Iterable[SlurmNode | None]) -> list
 
 
 def _has_other_options(declared: Facts, shown: Facts) -> bool:
-    """Return True if a record shows other options than a template declares; Slurm fills in sockets and cores."""
+    """Return whether a record shows other options than a template declares; Slurm fills in sockets and cores."""
     ours, theirs = dict(declared.options), dict(shown.options)
     told = [key for key in theirs if key in ours or key not in _FILLED_IN]
     return any(ours.get(key, 0) != theirs[key] for key in told)

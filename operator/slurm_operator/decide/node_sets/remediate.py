@@ -64,7 +64,7 @@ def approval(worker: Worker) -> str:
 
 
 def needs_full_listing(state: NodeSetState) -> bool:
-    """Return True if a repair that was decided waits only for a full listing to show its node without jobs."""
+    """Return whether a repair that was decided waits only for a full listing to show its node without jobs."""
     there = [worker.node for worker in state.workers.values() if worker.repair and worker.node]
     return any(drains.is_held_for_repair(node) and slurm_nodes.may_restart(node) for node in there)
 
@@ -124,7 +124,7 @@ def findings(state: NodeSetState) -> list[Finding]:
 
 
 def _is_moot(state: NodeSetState, noted: Restart) -> bool:
-    """Return True if a noted repair has not begun, and its policy or its drain is gone.
+    """Return whether a noted repair has not begun, and its policy or its drain is gone.
 
     A listing without the node shows neither, so the note stays.
     """
@@ -139,7 +139,7 @@ def _is_moot(state: NodeSetState, noted: Restart) -> bool:
 
 
 def _is_unfit(state: NodeSetState, worker: Worker, node: SlurmNode | None) -> bool:
-    """Return True if a node is to be repaired: it drained itself, or it may leave its Kubernetes node."""
+    """Return whether a node is to be repaired: it drained itself, or it may leave its Kubernetes node."""
     whose = drains.owner(node) if node else None
     if whose is not Owner.K8S_NODE:
         return whose in (Owner.UNFIT, Owner.REPAIR)
@@ -182,7 +182,7 @@ def _tried(state: NodeSetState, worker: Worker) -> list[bool]:
 
 
 def _may_be_replaced(state: NodeSetState, worker: Worker) -> bool:
-    """Return True if another Kubernetes node would help, and the pod's own is known."""
+    """Return whether another Kubernetes node would help, and the pod's own is known."""
     at_fault = worker.drain is Owner.K8S_NODE or (worker.node is not None and drains.is_at_fault(worker.node))
     return state.node_set.reactions.replace and at_fault and worker.k8s_node is not None
 
@@ -220,7 +220,7 @@ def _deletion(worker: Worker) -> DeletePod:
 
 
 def _is_due(state: NodeSetState, worker: Worker) -> bool:
-    """Return True if a node had its time to recover by itself, has a pod, and has no work."""
+    """Return whether a node had its time to recover by itself, has a pod, and has no work."""
     pod, node = worker.pod, worker.node
     # A pod that does not run yet has not checked its hardware.
     if pod is None or pod.terminating or not pod.running or pod.created is None:

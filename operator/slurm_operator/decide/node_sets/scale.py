@@ -19,7 +19,7 @@ from slurm_operator.state.slurm import Unknown
 
 
 def needs_full_listing(state: NodeSetState) -> bool:
-    """Return True if full listings could lead to a removal; False while the first node to go is plainly at work."""
+    """Return whether full listings could lead to a removal; False while the first node to go is plainly at work."""
     first = next(iter(state.leaving()), None)
     return first is not None and (first.node is None or slurm_nodes.looks_idle(first.node))
 

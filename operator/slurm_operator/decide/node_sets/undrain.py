@@ -70,14 +70,14 @@ def untested(state: NodeSetState) -> list[Finding]:
 
 
 def _is_kept(worker: Worker) -> bool:
-    """Return True if nobody knows whether the condition still holds for which the node is drained."""
+    """Return whether nobody knows whether the condition still holds for which the node is drained."""
     if worker.node is None or worker.pod is None:
         return False
     return worker.conditions.keep(worker.node.reason, worker.pod.k8s_node)
 
 
 def _is_repaired(state: NodeSetState, worker: Worker) -> bool:
-    """Return True if a drain for a repair has no more cause: the pod is new, or no repair is noted any more."""
+    """Return whether a drain for a repair has no more cause: the pod is new, or no repair is noted any more."""
     if worker.repair or worker.node is None:
         return False
     made_anew = any(repair.node == worker.name for repair in state.node_set.restarts)
@@ -85,5 +85,5 @@ def _is_repaired(state: NodeSetState, worker: Worker) -> bool:
 
 
 def _may_serve(worker: Worker) -> bool:
-    """Return True if a node may take jobs: its pod can't be evicted, and its Kubernetes node is not to be emptied."""
+    """Return whether a node may take jobs: its pod can't be evicted, and its Kubernetes node is not to be emptied."""
     return not worker.is_evictable and case_of(worker)[0] in (Case.WELL, Case.UNKNOWN)

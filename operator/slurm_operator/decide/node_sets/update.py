@@ -51,7 +51,7 @@ def updated(state: NodeSetState) -> int:
 
 
 def needs_full_listing(state: NodeSetState) -> bool:
-    """Return True if full listings could lead to the restart of a pod."""
+    """Return whether full listings could lead to the restart of a pod."""
     if state.hold:
         return False
     old = _to_update(state)
@@ -95,7 +95,7 @@ def _to_begin(state: NodeSetState, old: Iterable[Worker]) -> list[str]:
 
 
 def _may_restart(state: NodeSetState, worker: Worker) -> bool:
-    """Return True if the pod of a node may be deleted for its update now."""
+    """Return whether the pod of a node may be deleted for its update now."""
     # The operator deletes a registered node's pod under its own drain only: another's drain may be about this pod.
     if not worker.is_free or not all(drains.owner(node) is Owner.UPDATE for node in worker.records):
         return False
@@ -180,7 +180,7 @@ def coming_back(state: NodeSetState) -> list[str]:
 
 
 def may_start_yet(state: NodeSetState, worker: Worker) -> bool:
-    """Return True if a node's pod was made for its update, and had no time to register."""
+    """Return whether a node's pod was made for its update, and had no time to register."""
     pod = worker.pod
     if pod is None or worker.is_outdated or worker.name not in state.node_set.updating:
         return False
@@ -202,7 +202,7 @@ def _is_taken(state: NodeSetState, worker: Worker) -> bool:
 
 
 def keeps(state: NodeSetState, worker: Worker) -> bool:
-    """Return True if a node still needs its drain for an update, or if the newest template is unknown."""
+    """Return whether a node still needs its drain for an update, or if the newest template is unknown."""
     policy = state.node_set.update
     if not (state.revision or policy.paused):
         return True
@@ -238,7 +238,7 @@ def _looks_free(worker: Worker) -> bool:
 
 
 def _may_begin(worker: Worker) -> bool:
-    """Return True if a node's update may begin: it serves, or drained itself, perhaps for the old template's fault."""
+    """Return whether a node's update may begin: it serves, or drained itself, perhaps for the old template's fault."""
     node = worker.node
     if node is None or worker.is_away:
         return False
@@ -250,7 +250,7 @@ def _may_begin(worker: Worker) -> bool:
 
 
 def _may_begin_now(state: NodeSetState, worker: Worker) -> bool:
-    """Return True if the window is open, or if the node loses nothing since it serves nobody."""
+    """Return whether the window is open, or if the node loses nothing since it serves nobody."""
     serves_nobody = worker.drain in (Owner.NEW, Owner.UNTESTED) or not _is_scheduled(worker)
     return serves_nobody or window.is_open(state.node_set.update, state.now)
 

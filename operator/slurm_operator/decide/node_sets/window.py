@@ -42,7 +42,7 @@ def opening(window: Window, now: datetime.datetime) -> Opening | None:
 
 
 def is_open(policy: UpdatePolicy, now: datetime.datetime) -> bool:
-    """Return True if updates may begin."""
+    """Return whether updates may begin."""
     if policy.window is None:
         return True
     next_opening = opening(policy.window, now)
@@ -66,7 +66,7 @@ def name_of(node_set: str) -> str:
 
 
 def is_ours(reservation: Reservation) -> bool:
-    """Return True if the operator made the reservation."""
+    """Return whether the operator made the reservation."""
     ours = reservation.users == names.RESERVATION_USER and not reservation.accounts
     named = reservation.name.startswith(names.RESERVATION_PREFIX)
     return ours and named and {*names.RESERVATION_FLAGS} <= reservation.flags
@@ -101,7 +101,7 @@ def actions(state: NodeSetState, waiting: frozenset[str] | None) -> list[Action]
 
 
 def holds(state: NodeSetState, node: str) -> bool:
-    """Return True if the operator's own reservation names a node."""
+    """Return whether the operator's own reservation names a node."""
     there = _namesake(state)
     return there is not None and is_ours(there) and node in there.nodes
 

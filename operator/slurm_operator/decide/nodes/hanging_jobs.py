@@ -204,12 +204,12 @@ def ranked(suspects: Mapping[str, Suspect]) -> list[tuple[str, Suspect]]:
 
 
 def _waits(job: SeenQuietJob) -> bool:
-    """Return True if a job waits on hold, and no process of it is left."""
+    """Return whether a job waits on hold, and no process of it is left."""
     return job.held and "PENDING" in job.states and not slurm_nodes.may_have_processes(job.states)
 
 
 def _has_others(job: SeenQuietJob, nodes: Nodes) -> bool:
-    """Return True if enough other nodes of its node sets work: without them it would wait, perhaps for ever."""
+    """Return whether enough other nodes of its node sets work: without them it would wait, perhaps for ever."""
     sets = {name.rpartition("-")[0] for name in job.nodes}
     out = job.nodes | job.excluded
     others = [node for name, node in nodes.items() if name not in out and name.rpartition("-")[0] in sets]

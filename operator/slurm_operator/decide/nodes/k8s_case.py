@@ -53,7 +53,7 @@ def fence_command(k8s_node: str) -> str:
 
 
 def _empties(taint: Taint) -> bool:
-    """Return True if a taint asks for the node to be emptied; Kubernetes' own taints mostly repeat a condition."""
+    """Return whether a taint asks for the node to be emptied; Kubernetes' own taints mostly repeat a condition."""
     return taint.effect != "PreferNoSchedule" and (taint.key == FENCED or not taint.key.startswith(_LIFECYCLE))
 
 

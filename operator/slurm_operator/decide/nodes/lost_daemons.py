@@ -50,7 +50,7 @@ def findings(pods: Iterable[Pod], k8s_nodes: K8sNodes | None, now: datetime, *, 
 
 
 def _is_of_interest(pod: Pod) -> bool:
-    """Return True if a daemon is meant to run there; a Deployment has another pod for one that ends."""
+    """Return whether a daemon is meant to run there; a Deployment has another pod for one that ends."""
     if pod.component not in _DAEMONS or not pod.k8s_node:
         return False
     return pod.component not in _OF_DEPLOYMENTS or (pod.running and not pod.terminating)

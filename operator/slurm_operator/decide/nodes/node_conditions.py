@@ -32,7 +32,7 @@ class Verdicts:
         return f"{k8s_node} says {', '.join(words for _, words in told)}" if told else ""
 
     def keep(self, reason: str, k8s_node: str) -> bool:
-        """Return True if a drain for a condition stays, since nobody knows whether that still holds.
+        """Return whether a drain for a condition stays, since nobody knows whether that still holds.
 
         Args:
             reason: the reason of the drain.

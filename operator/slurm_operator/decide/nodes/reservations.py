@@ -13,7 +13,7 @@ def for_retry(node: str) -> str:
 
 
 def is_for_retry(of: Reserve | Reservation) -> bool:
-    """Return True if the operator made the reservation for long checks, or is to make it."""
+    """Return whether the operator made the reservation for long checks, or is to make it."""
     user = of.user if isinstance(of, Reserve) else of.users
     accounts = "" if isinstance(of, Reserve) else of.accounts
     ours = user == names.RETRY_USER and not accounts and {*names.RETRY_FLAGS} <= {*of.flags}

@@ -46,28 +46,28 @@ def deadline(node: SlurmNode, seconds: int | None, reason: str) -> datetime.date
 
 
 def is_overdue(node: SlurmNode, seconds: int | None, now: datetime.datetime, reason: str) -> bool:
-    """Return True if jobs are to be taken from a node now."""
+    """Return whether jobs are to be taken from a node now."""
     end = deadline(node, seconds, reason)
     return end is not None and end < now and has_work(node)
 
 
 def is_draining(node: SlurmNode) -> bool:
-    """Return True if the node carries a drain of this operator's, and still has work."""
+    """Return whether the node carries a drain of this operator's, and still has work."""
     return drains.is_operators(node) and has_work(node)
 
 
 def is_usable(node: SlurmNode) -> bool:
-    """Return True if Slurm starts jobs on the node now."""
+    """Return whether Slurm starts jobs on the node now."""
     return bool(node.states & _USABLE_BASES) and not node.states & _UNUSABLE_FLAGS and "DOWN" not in node.states
 
 
 def is_idle(node: SlurmNode) -> bool:
-    """Return True if the node takes jobs, has no work, and is neither reserved nor planned for a job."""
+    """Return whether the node takes jobs, has no work, and is neither reserved nor planned for a job."""
     return is_usable(node) and not has_work(node) and node.states <= _IDLE_STATES
 
 
 def has_work(node: SlurmNode) -> bool:
-    """Return True if the record shows work; a suspended job keeps its memory (decide/node_sets/full_listing.py)."""
+    """Return whether the record shows work; a suspended job keeps its memory (decide/node_sets/full_listing.py)."""
     allocated = node.allocated_cpus > 0 or node.allocated_memory > 0
     return node.busy or allocated or bool(node.states & {"ALLOCATED", "MIXED", "COMPLETING"})
 
@@ -98,27 +98,27 @@ def kept(nodes: Iterable[SlurmNode]) -> list[str]:
 
 
 def may_have_processes(states: frozenset[str]) -> bool:
-    """Return True if a job in such a state runs, is suspended, completes, starts, or if the state is unknown."""
+    """Return whether a job in such a state runs, is suspended, completes, starts, or if the state is unknown."""
     return not states <= _WORKLESS_JOB_STATES
 
 
 def is_out_of_the_ordinary(states: frozenset[str]) -> bool:
-    """Return True if such a job may have processes and is not plainly running or configuring."""
+    """Return whether such a job may have processes and is not plainly running or configuring."""
     return may_have_processes(states) and not states <= {"RUNNING", "CONFIGURING"}
 
 
 def has_not_ended(states: frozenset[str]) -> bool:
-    """Return True if such a job waits or runs."""
+    """Return whether such a job waits or runs."""
     return not states <= _ENDED_JOB_STATES
 
 
 def is_alive(job: SlurmJob) -> bool:
-    """Return True if the job waits or runs, and so has something to lose."""
+    """Return whether the job waits or runs, and so has something to lose."""
     return has_not_ended(job.states)
 
 
 def is_deletable(node: SlurmNode) -> bool:
-    """Return True if Slurm would delete the record: it refuses while the node has work or is in a reservation."""
+    """Return whether Slurm would delete the record: it refuses while the node has work or is in a reservation."""
     return not has_work(node) and "RESERVED" not in node.states
 
 
@@ -133,22 +133,22 @@ def may_restart(node: SlurmNode) -> bool:
 
 
 def is_rebooting(node: SlurmNode) -> bool:
-    """Return True if Slurm has rebooted the node: it starts no job there until another slurmd registers."""
+    """Return whether Slurm has rebooted the node: it starts no job there until another slurmd registers."""
     return "REBOOT_ISSUED" in node.states
 
 
 def may_reboot(node: SlurmNode) -> bool:
-    """Return True if Slurm has rebooted the node and the record shows no work."""
+    """Return whether Slurm has rebooted the node and the record shows no work."""
     return is_rebooting(node) and not has_work(node) and node.states <= _RESERVED_STATES | {"REBOOT_ISSUED"}
 
 
 def is_kept_for_others(node: SlurmNode) -> bool:
-    """Return True if a reservation that is not for maintenance counts on the node now."""
+    """Return whether a reservation that is not for maintenance counts on the node now."""
     return "RESERVED" in node.states and "MAINTENANCE" not in node.states
 
 
 def may_leave(node: SlurmNode) -> bool:
-    """Return True if the record lets the node go."""
+    """Return whether the record lets the node go."""
     return drains.is_held(node) and looks_idle(node)
 
 

@@ -226,12 +226,12 @@ class NodeSetState:
         return dataclasses.replace(self, node_set=dataclasses.replace(self.node_set, restarts=noted))
 
     def have_one_cause(self, failed: int, of: int) -> bool:
-        """Return True if so many fail at once that the policy's breaker opens: they probably share a cause."""
+        """Return whether so many fail at once that the policy's breaker opens: they probably share a cause."""
         return failed > 1 and failed * 100 > self.node_set.reactions.breaker_percent * of
 
 
 def is_record_of(node: SlurmNode, pod: Pod) -> bool:
-    """Return True if a pod has registered, so that the record is not its predecessor's."""
+    """Return whether a pod has registered, so that the record is not its predecessor's."""
     return pod.ready or (node.started is not None and pod.created is not None and node.started >= pod.created)
 
 
@@ -278,7 +278,7 @@ def _repair(pod: Pod | None, noted: Restart | None) -> Restart | None:
 
 
 def _is_lost(state: NodeSetState, pod: Pod, k8s_node: K8sNode | None) -> bool:
-    """Return True if a pod's Kubernetes node was deleted, or is not ready and had its time to come back."""
+    """Return whether a pod's Kubernetes node was deleted, or is not ready and had its time to come back."""
     if not pod.k8s_node or state.k8s_nodes is None:
         return False
     if k8s_node is None:
@@ -288,7 +288,7 @@ def _is_lost(state: NodeSetState, pod: Pod, k8s_node: K8sNode | None) -> bool:
 
 
 def _is_free(state: NodeSetState, worker: Worker, busy: frozenset[str]) -> bool:
-    """Return True if the pod may be made anew: it is drained and idle, or never registered and will not."""
+    """Return whether the pod may be made anew: it is drained and idle, or never registered and will not."""
     pod, full_listing = worker.pod, state.full_listing
     if full_listing is None or not (pod or worker.leaves):
         return False

@@ -91,6 +91,6 @@ class Outages:
 
 
 def _is_wanted(name: str, sizes: Mapping[str, int]) -> bool:
-    """Return True if a node set wants a node of that name: its StatefulSet's name, and an ordinal."""
+    """Return whether a node set wants a node of that name: its StatefulSet's name, and an ordinal."""
     base, _, ordinal = name.rpartition("-")
     return ordinal.isdigit() and int(ordinal) < sizes.get(base, 0)

@@ -208,7 +208,7 @@ def _beside(seen: Seen, check: LongCheck, node: str, used: Set[str]) -> tuple[st
 
 
 def _is_free(node: SlurmNode) -> bool:
-    """Return True if a reserved node has no job."""
+    """Return whether a reserved node has no job."""
     return slurm_nodes.is_idle(dataclasses.replace(node, states=node.states - _RESERVED))
 
 
@@ -243,7 +243,7 @@ def _is_due(check: LongCheck, node: SlurmNode, seen: Seen) -> bool:
 
 
 def _is_first_due(check: LongCheck, node: SlurmNode, seen: Seen) -> bool:
-    """Return True if a node awaits this check's first pass, and has not failed it just now."""
+    """Return whether a node awaits this check's first pass, and has not failed it just now."""
     said = seen.ledger.latest.get((check.name, node.name))
     waited = said is None or said.verdict is Verdict.PASS or said.at + selection.again(check) <= seen.now
     awaits = drains.owner(node) is Owner.UNTESTED and node.reason == f"{reasons.UNTESTED}{check.name}"

@@ -68,18 +68,18 @@ def share(check: LongCheck, members: Sequence[Worker]) -> int:
 
 
 def is_free(worker: Worker) -> bool:
-    """Return True if a node may have a check's job."""
+    """Return whether a node may have a check's job."""
     return worker.is_up and worker.node is not None and slurm_nodes.is_idle(worker.node)
 
 
 def is_suspect(check: LongCheck, node: str, ledger: Ledger) -> bool:
-    """Return True if a node is a suspect of a check."""
+    """Return whether a node is a suspect of a check."""
     said = ledger.latest.get((check.name, node))
     return check.nodes > 1 and said is not None and said.verdict in SUSPICIOUS
 
 
 def has_partners(check: LongCheck, members: Iterable[Worker], ledger: Ledger) -> bool:
-    """Return True if enough nodes for a suspect's job are no suspects; nodes that have a job now count, too."""
+    """Return whether enough nodes for a suspect's job are no suspects; nodes that have a job now count, too."""
     serving = (worker.name for worker in members if worker.node and slurm_nodes.is_usable(worker.node))
     return sum(not is_suspect(check, name, ledger) for name in serving) >= check.nodes - 1
 
