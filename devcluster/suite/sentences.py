@@ -27,6 +27,7 @@ FOREIGN_WORDS = {
     "healed": "restored",
     "healer": "drift reconciler",
     "keeper": "what it keeps: a supervisor, a controller of roots, job_init",
+    "mend": "repair",
     "mended": "repaired",
     "mirror": "informer or cache",
     "rehearsal": "config dry run",

@@ -193,7 +193,7 @@ def _print(tally: Tally) -> None:
     for line in tally.slowest():
         say(f"  {line}")
     for name in tally.flaky():
-        say(f"passed only in a second run, mend this (its failure is above): {name}")
+        say(f"passed only in a second run, repair this (its failure is above): {name}")
     counts = ", ".join(f"{tally.count(outcome)} {outcome}" for outcome in ("passed", "failed", "skipped"))
     print(f"tests: {counts}", flush=True)
 

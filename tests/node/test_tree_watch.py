@@ -50,7 +50,7 @@ BEGIN = textwrap.dedent("""
         now += 10
         watch.tick(now, **how)
         while watch._process:
-            time.sleep(0.05)  # The process that mends tells its end to the next tick alone.
+            time.sleep(0.05)  # The process that remounts tells its end to the next tick alone.
             watch.tick(now)
 
     def marker():

@@ -247,7 +247,7 @@ def nobody_was_blind(history: History) -> Iterator[Violation]:
 
 
 def faults_took_place(history: History) -> Iterator[Violation]:
-    """Each fault began and ended as planned: a schedule that was not carried out proves nothing."""
+    """Each fault began and ended as planned: a schedule that did not run as a whole proves nothing."""
     for fault in history.faults.values():
         if fault.trouble:
             yield Violation(fault.began, "a fault failed", f"{_title(fault)}: {fault.trouble}")

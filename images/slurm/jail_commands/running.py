@@ -38,9 +38,9 @@ def run(*words: str, seconds: float = SECONDS) -> str:
     Raises:
         Refused: it is missing, failed, or took too long; with its own words.
     """
-    person = who_asks() if words[0] in SLURMS else None
-    group = None if person is None else group_of(person)
-    groups: list[int] | None = None if person is None else []
+    uid = who_asks() if words[0] in SLURMS else None
+    group = None if uid is None else group_of(uid)
+    groups: list[int] | None = None if uid is None else []
     try:
         done = subprocess.run(
             words,
@@ -49,7 +49,7 @@ def run(*words: str, seconds: float = SECONDS) -> str:
             text=True,
             timeout=seconds,
             check=False,
-            user=person,
+            user=uid,
             group=group,
             extra_groups=groups,
         )
@@ -62,16 +62,16 @@ def run(*words: str, seconds: float = SECONDS) -> str:
     return done.stdout
 
 
-def group_of(person: int) -> int:
+def group_of(uid: int) -> int:
     """Returns a user's own group.
 
     Raises:
         Refused: there is no such user.
     """
     try:
-        return pwd.getpwuid(person).pw_gid
+        return pwd.getpwuid(uid).pw_gid
     except KeyError:
-        raise Refused(f"there is no user with id {person}") from None
+        raise Refused(f"there is no user with id {uid}") from None
 
 
 def outcome(name: str, command: Callable[[Sequence[str]], None], arguments: Sequence[str]) -> int:

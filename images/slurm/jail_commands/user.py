@@ -201,18 +201,18 @@ def as_user(name: str, task: Callable[[], list[str]]) -> list[str]:
     Raises:
         Refused: with what went wrong there.
     """
-    person = pwd.getpwnam(name)
+    entry = pwd.getpwnam(name)
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         status = 1
         try:
             os.close(reading)
-            os.initgroups(name, person.pw_gid)
-            os.setgid(person.pw_gid)
-            os.setuid(person.pw_uid)
+            os.initgroups(name, entry.pw_gid)
+            os.setgid(entry.pw_gid)
+            os.setuid(entry.pw_uid)
             os.umask(0o077)
-            os.chdir(person.pw_dir)
+            os.chdir(entry.pw_dir)
             said = "\n".join(task())
             status = 0
         except Exception as error:  # This child ends by _exit, so the parent reports any error.

@@ -36,7 +36,7 @@ _FORMAT = 1
 
 
 class DriftReconciler:
-    """Heals the declared objects of one namespace.
+    """Restores the declared objects of one namespace.
 
     Attributes:
         condition: what to say about it in the SlurmCluster's status; None before the first round.
@@ -51,7 +51,7 @@ class DriftReconciler:
         tell: Callable[[], None],
         reads: Reads | None = None,
     ) -> None:
-        """Heal by rounds.
+        """Restore by rounds.
 
         Args:
             api: the namespace.

@@ -85,5 +85,5 @@ CHECK = Check(
     judge,
     fails="a declared submount is not mounted, returns an error, or became read-only",
     warns="one has less free than `health.leastFreePercent` (bytes or files)",
-    remedy="mend the volume's storage, then restart the pod; delete files in one that is full",
+    remedy="repair the volume's storage, then restart the pod; delete files in one that is full",
 )

@@ -145,7 +145,11 @@ def moment(seconds: int) -> datetime.datetime:
 
 
 def states(of: str, states: tuple[str, ...]) -> frozenset[str]:
-    """The states of what is named `of`, which has to have one."""
+    """Return the states of a record as a set.
+
+    Raises:
+        SlurmError: there is none; `of` names the record in its words.
+    """
     if not states:
         raise SlurmError(Trouble.UNUSABLE, f"{of} has no state")
     return _shared(states)

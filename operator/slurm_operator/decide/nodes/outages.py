@@ -160,7 +160,7 @@ def _measured(outage: Outage, node: SlurmNode) -> Outage:
 
 
 def _seconds(begin: datetime.datetime, end: datetime.datetime) -> int:
-    """Return a span in seconds; 0 where two machines' clocks differ by more."""
+    """Return a span in seconds; 0 where the clocks of two nodes differ by more."""
     return max(0, int((end - begin).total_seconds()))
 
 
