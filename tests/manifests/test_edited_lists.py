@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import copy
-import dataclasses
-import functools
 import gzip
 import json
 import random
@@ -29,159 +26,14 @@ from slurm_operator.reconcile.drift import DriftReconciler
 from components.control import operator
 from contract import names
 from devcluster.apiserver.control_plane import ApiServer
+from tests.manifests.list_edits import EDITS, Edit, add, change_key, change_value, remove, reorder, repeat
+from tests.manifests.schemas import Body, Place, Schemas, at, identity, sample
 from tests.manifests.test_server_side_dry_run import VARIANTS, Server, declared
 from tests.operator.api_server import access_by
-
-Body = dict[str, Any]
-Steps = tuple[str | int, ...]
-"""Keys and indices from an object to a value in it."""
 
 NAMESPACE = "lists"
 PULL_SECRETS = {"pullSecrets": ["one", "two"]}
 LEDGERS = [names.LEDGER, names.LEDGER_PAYLOADS]
-
-
-@dataclasses.dataclass(frozen=True)
-class Place:
-    """A list in a declared object; `keys` make its items unique, None where it is replaced as a whole."""
-
-    owner: tuple[str, str]
-    steps: Steps
-    keys: tuple[str, ...] | None
-
-    @property
-    def sort(self) -> str:
-        """The same for lists of the same field, as in `Service spec.ports`."""
-        return f"{self.owner[0]} " + ".".join(step for step in self.steps if isinstance(step, str))
-
-
-class Schemas:
-    """The API server's schemas of its kinds."""
-
-    def __init__(self, server: Server) -> None:
-        self._documents = functools.cache(lambda path: server.client.get(path).json()["components"]["schemas"])
-
-    def lists(self, body: Body) -> Iterator[Place]:
-        """Every list in an object."""
-        known, schema = self._schema(body)
-        yield from self._within(known, schema, body, identity(body), ())
-
-    def absent(self, body: Body) -> Iterator[tuple[Place, Body, Body]]:
-        """Every list that an object of this kind could have beside what it has, with its schema and all schemas."""
-        known, schema = self._schema(body)
-        pending: list[tuple[Body, Any, Steps]] = [(schema, body, ())]
-        while pending:
-            schema, value, steps = pending.pop()
-            schema = _resolved(known, schema)
-            if isinstance(value, list):
-                pending += [(schema["items"], item, (*steps, number)) for number, item in enumerate(value)]
-            elif isinstance(value, dict):
-                fields = {key: _resolved(known, inner) for key, inner in schema.get("properties", {}).items()}
-                pending += [(fields[key], inner, (*steps, key)) for key, inner in value.items() if key in fields]
-                lists = {key: field for key, field in fields.items() if field.get("type") == "array"}
-                for key in sorted(lists.keys() - value.keys()):
-                    yield Place(identity(body), (*steps, key), None), lists[key], known
-
-    def _schema(self, body: Body) -> tuple[Body, Body]:
-        group, _, version = body["apiVersion"].rpartition("/")
-        known = self._documents(f"/openapi/v3/{'apis' if group else 'api'}/{body['apiVersion']}")
-        this = {"group": group, "version": version, "kind": body["kind"]}
-        return known, next(each for each in known.values() if this in each.get("x-kubernetes-group-version-kind", ()))
-
-    def _within(self, known: Body, schema: Body, value: Any, owner: tuple[str, str], steps: Steps) -> Iterator[Place]:
-        schema = _resolved(known, schema)
-        if isinstance(value, list):
-            keys = schema.get("x-kubernetes-list-map-keys")
-            yield Place(owner, steps, tuple(keys) if keys else None)
-            for number, item in enumerate(value):
-                yield from self._within(known, schema["items"], item, owner, (*steps, number))
-        elif isinstance(value, dict):
-            others = schema.get("additionalProperties") or {}
-            for key, inner in value.items():
-                inside = schema.get("properties", {}).get(key, others)
-                yield from self._within(known, inside, inner, owner, (*steps, key))
-
-
-def _resolved(known: Body, schema: Body) -> Body:
-    while references := [schema, *schema.get("allOf", ())]:
-        reference = next((each["$ref"] for each in references if "$ref" in each), None)
-        if reference is None:
-            return schema
-        said = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
-        schema = known[reference.rsplit("/", 1)[1]] | said
-    return schema
-
-
-def identity(body: Body) -> tuple[str, str]:
-    return body["kind"], body["metadata"]["name"]
-
-
-def at(body: Any, steps: Steps) -> Any:
-    return functools.reduce(lambda inner, step: inner[step], steps, body)
-
-
-# What somebody may do to a list; each returns another list, or None where it is not possible.
-
-OTHERS = ("UDP", "Egress", "get", "10.9.0.0/16", "/other", "2Gi", "other", "9", "metadata.uid")
-
-
-def changed(value: Any, chance: random.Random) -> Any:
-    """Another value of the same type."""
-    if isinstance(value, bool):
-        return not value
-    if isinstance(value, int):
-        return value + chance.randint(1, 5)
-    if isinstance(value, str):
-        return chance.choice([other for other in (*OTHERS, f"{value}x") if other != value])
-    if isinstance(value, list):
-        return [*value[1:]] if len(value) > 1 else [changed(item, chance) for item in value]
-    key = chance.choice(sorted(value)) if value else None
-    return value if key is None else {**value, key: changed(value[key], chance)}
-
-
-def change_key(items: list[Any], keys: tuple[str, ...] | None, chance: random.Random) -> list[Any] | None:
-    if keys is None:
-        return None
-    number = chance.randrange(len(items))
-    key = chance.choice([key for key in keys if key in items[number]])
-    return [*items[:number], {**items[number], key: changed(items[number][key], chance)}, *items[number + 1 :]]
-
-
-def change_value(items: list[Any], keys: tuple[str, ...] | None, chance: random.Random) -> list[Any] | None:
-    number = chance.randrange(len(items))
-    item = items[number]
-    if not isinstance(item, dict):
-        return [*items[:number], changed(item, chance), *items[number + 1 :]]
-    fields = sorted(item.keys() - {*(keys or ())})
-    if not fields:
-        return None
-    field = chance.choice(fields)
-    return [*items[:number], {**item, field: changed(item[field], chance)}, *items[number + 1 :]]
-
-
-def add(items: list[Any], keys: tuple[str, ...] | None, chance: random.Random) -> list[Any]:
-    item = copy.deepcopy(chance.choice(items))
-    if keys:
-        # Some of what is not its key has to be unique as well, such as a port's name.
-        others = [key for key in ("name", "nodePort") if key in item and chance.random() < 0.5]
-        for key in {chance.choice([key for key in keys if key in item]), *others}:
-            item[key] = changed(item[key], chance)
-    number = chance.randint(0, len(items))
-    return [*items[:number], item if keys else changed(item, chance), *items[number:]]
-
-
-def repeat(items: list[Any], _: tuple[str, ...] | None, chance: random.Random) -> list[Any]:
-    return [*items, copy.deepcopy(chance.choice(items))]
-
-
-def remove(items: list[Any], _: tuple[str, ...] | None, chance: random.Random) -> list[Any]:
-    number = chance.randrange(len(items))
-    return [*items[:number], *items[number + 1 :]]
-
-
-def reorder(items: list[Any], _: tuple[str, ...] | None, chance: random.Random) -> list[Any] | None:
-    found = chance.sample(items, len(items))
-    return found if found != items else None
 
 
 def _with_mounts(body: Body) -> Body:
@@ -192,10 +44,6 @@ def _with_mounts(body: Body) -> Body:
         if "volumeMounts" in container:
             container["volumeMounts"] = [each for each in container["volumeMounts"] if each["name"] in volumes]
     return body
-
-
-Edit = Callable[[list[Any], tuple[str, ...] | None, random.Random], list[Any] | None]
-EDITS: tuple[Edit, ...] = (change_key, change_value, add, repeat, remove, reorder)
 
 
 class Stack:
@@ -250,7 +98,7 @@ class Stack:
         return False
 
     def _changes_what_nobody_declares(self, place: Place, items: list[Any], found: list[Any]) -> bool:
-        """Return True if only ports of the Kubernetes nodes differ, which the API server chose."""
+        """Return whether only ports of the Kubernetes nodes differ, which the API server chose."""
         if place.owner[0] != "Service" or place.steps != ("spec", "ports"):
             return False
         if any("nodePort" in port for port in self.objects[place.owner]["spec"]["ports"]):
@@ -397,25 +245,6 @@ def test_edits_of_many_lists_at_once_are_undone(stacks: list[Stack], seed: int) 
         if stack.edit(place, edit, chance):
             edited.setdefault(place.owner, []).append(f"{edit.__name__} {place.steps}")
     stack.expect_healed(edited)
-
-
-def sample(known: Body, schema: Body, chance: random.Random) -> Any:
-    """Some value of a schema, which the API server may take."""
-    schema = _resolved(known, schema)
-    match schema.get("type"):
-        case "array":
-            return [sample(known, schema["items"], chance)]
-        case "object":
-            fields = schema.get("properties", {})
-            needed = {*schema.get("required", ()), "image"}  # Of an image only the validation says that it must be.
-            more = {chance.choice(sorted(fields))} if fields else set()
-            return {key: sample(known, fields[key], chance) for key in sorted(needed | more) if key in fields}
-        case "integer" | "number":
-            return chance.randint(1, 9)
-        case "boolean":
-            return True
-    addresses = ["192.0.2.1", "192.0.2.0/24"]
-    return chance.choice(schema.get("enum") or ["one", "one", "one", "/one", "one.example/gate", "In", *addresses])
 
 
 def test_a_list_that_is_not_declared_goes(stacks: list[Stack]) -> None:
