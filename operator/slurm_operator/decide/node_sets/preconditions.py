@@ -36,7 +36,7 @@ def hold(decided: actions.NodeAction, now: SlurmNode) -> bool:
 
 
 def _is_still_out(node: SlurmNode) -> bool:
-    """Return whether a node without a pod is out of service and idle: its next pod may have registered meanwhile."""
+    """Return True if a node without a pod is out of service and idle: its next pod may have registered meanwhile."""
     return (drains.is_drained(node) or "DOWN" in node.states) and not slurm_nodes.has_work(node)
 
 
