@@ -42,12 +42,12 @@ Values = dict[str, tuple[float, dict[str, float]]]
 
 
 def measure(_: None) -> list[Measurement]:
-    """The usual depths."""
+    """Measure queues of the usual depths."""
     return _measured(SIZES)
 
 
 def deepest(_: None) -> list[Measurement]:
-    """A depth that takes minutes to make."""
+    """Measure a queue of a depth that takes minutes to make."""
     return _measured((DEEPEST,))
 
 

@@ -15,7 +15,7 @@ MAX_MESSAGE = 1024
 
 
 class Severity(enum.Flag):
-    """The consequences of a finding; it may have several."""
+    """The consequences of a finding, as flags: it may have several."""
 
     INFORMATION = 0
     """No consequence: the finding only informs."""

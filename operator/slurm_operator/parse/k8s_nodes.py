@@ -16,7 +16,9 @@ _a_k8s_node = functools.lru_cache(1000)(K8sNode)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class K8sNodeParser:
-    """Parses Kubernetes nodes. Equal parsers keep the same, and watches tell by that whether they are the same.
+    """Parses Kubernetes nodes.
+
+    Parsers with the same labels and conditions are equal: a watch goes on if its parser is replaced by an equal one.
 
     Attributes:
         labels: keys of the labels that are kept.

@@ -159,7 +159,7 @@ class QuietJob(msgspec.Struct):
 
 
 class QuietJobs(Answer):
-    """An answer about such a job."""
+    """An answer about jobs that may hang."""
 
     jobs: list[QuietJob] | None = None
 

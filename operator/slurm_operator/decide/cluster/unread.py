@@ -15,7 +15,7 @@ _EFFECTS = {
 
 
 def findings(seen: Kubernetes) -> list[Finding]:
-    """Return a finding about each."""
+    """Return a finding about each part that can't be read."""
     return [
         Finding(Reason.NOT_READABLE, f"{part} can't be read, so that {_EFFECTS[part]}: {words}")
         for part, words in sorted(seen.unread.items())
