@@ -47,7 +47,7 @@ def prepare(state: Path, cache: Path, archives: Sequence[Path], program: Path) -
         program: The machine's containerd.
 
     Returns:
-        None for a node that has its images already, or is on another file system than the cache, as in a guest.
+        None for a node that has its images, or whose file system is not the cache's, as in a guest.
 
     Raises:
         StepFailed: An archive can't be imported, or does not fit on the disk.
