@@ -98,6 +98,7 @@ class Reason(StrEnum):
     LOGIN_NOT_READY = "LoginNotReady"
     REST_NOT_READY = "RestNotReady"
     POD_NOT_STARTING = "PodNotStarting"
+    PODS_REFUSED = "PodsRefused"
     POPULATE_FAILED = "PopulateFailed"
     ACCOUNTING_MISSING = "AccountingMissing"
     ACCOUNTING_NOT_READY = "AccountingNotReady"

@@ -48,6 +48,8 @@ _OWN_RULES: list[dict[str, Any]] = [
         "verbs": _READ,
     },
     {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "get", "patch"]},
+    # Events alone say why Kubernetes makes no pod of a StatefulSet. Of a list no rule names the objects.
+    {"apiGroups": [""], "resources": ["events"], "verbs": ["list"]},
     # A create request is authorized before its object has a name.
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
     {

@@ -17,6 +17,7 @@ from unittest import mock
 
 from slurm_operator import __main__ as program
 from slurm_operator import handlers
+from slurm_operator.clients import pod_refusals
 from slurm_operator.decide.cluster import requeue
 from slurm_operator.decide.nodes import workers
 from slurm_operator.reconcile import slurm_look
@@ -36,6 +37,8 @@ _PAUSES = (
     (long_checks, "EVERY_SECONDS"),
     (hanging_jobs, "EVERY_SECONDS"),
     (workers, "K8S_NODE_PATIENCE"),
+    (pod_refusals, "LACKING_SECONDS"),
+    (pod_refusals, "ASKED_AGAIN_SECONDS"),
 )
 """Between reconciles, and between looks of reconciles. Those of the lease and of calls stay as they are."""
 

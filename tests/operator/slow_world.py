@@ -102,7 +102,9 @@ class Objects(KubernetesApi):
         return self.there.get((plural, name))
 
     async def pages(self, api: str, plural: str, params: dict[str, str]) -> AsyncIterator[tuple[str, Iterator[Object]]]:
-        yield "1", iter([body for (kind, _), body in self.there.items() if kind == plural])
+        wanted = dict(term.split("=") for term in params.get("fieldSelector", "").split(",") if term)
+        there = [body for (kind, _), body in self.there.items() if kind == plural]
+        yield "1", iter([body for body in there if all(_field(body, path) == said for path, said in wanted.items())])
 
     async def watch(self, api: str, plural: str, params: dict[str, str]) -> AsyncIterator[tuple[str, Object]]:
         await asyncio.Event().wait()
@@ -145,6 +147,13 @@ class Objects(KubernetesApi):
             there[part] = {**there.get(part, {}), **said} if isinstance(said, dict) else said
         there["metadata"]["resourceVersion"] = str(self._version)
         return there
+
+
+def _field(body: Mapping[str, Any], path: str) -> Any:
+    """Return a field by its dotted path, empty without one, as field selectors have it."""
+    for part in path.split("."):
+        body = body.get(part, {})
+    return body or ""
 
 
 class _NoDrift:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import pytest
@@ -61,6 +61,11 @@ class Ruled(Objects):
     async def list_as(self, read: Callable[[Object], _T], api: str, plural: str, selector: str = "") -> Sequence[_T]:
         self._ask("list", api, plural)
         return await super().list_as(read, api, plural, selector)
+
+    async def pages(self, api: str, plural: str, params: dict[str, str]) -> AsyncIterator[tuple[str, Iterator[Object]]]:
+        self._ask("list", api, plural)
+        async for page in super().pages(api, plural, params):
+            yield page
 
     async def get(self, api: str, plural: str, name: str) -> Object | None:
         self._ask("get", api, plural, name)
@@ -135,6 +140,7 @@ def test_each_right_that_is_needed_exists() -> None:
         ("deployments", "slurmrestd's Deployment can't be read"),
         ("configmaps", "the configuration can't be read"),
         ("secrets", "the ledger can't be read"),
+        ("events", "Events can't be read, so that nobody is told why Kubernetes makes no pod"),
         ("nodesets/status", "WriteStatus: may not patch nodesets/status cpu"),
     ],
 )

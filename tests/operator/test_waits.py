@@ -52,7 +52,8 @@ def test_a_quota_that_refuses_pods_ends_both_waits_in_the_api_servers_words(
 ) -> None:
     forbid_more_pods(running_operator)
     running_operator.scale(3)
-    running_operator.wait("Available", "False")
+    running_operator.wait("Degraded", "True", "PodsRefused", plural="nodesets", name="cpu")
+    assert "is forbidden: exceeded quota: small, requested" in running_operator.wait("Available", "False")["message"]
     for wait in (availability.wait, nodes_ready.wait):
         with pytest.raises(
             UnavailableError, match=r"StatefulSet cpu: .*is forbidden: exceeded quota: small, requested"

@@ -32,7 +32,14 @@ def parse_workload(body: Mapping[str, Any]) -> Workload:
         on_delete=on_delete,
         facts=_facts(said),
         weights=_weights(said),
+        refused=_refused(status),
     )
+
+
+def _refused(status: Mapping[str, Any]) -> str:
+    """Return why a Deployment's pods are not made; a StatefulSet has no such condition."""
+    failures = [item for item in status.get("conditions") or () if item["type"] == "ReplicaFailure"]
+    return next((item.get("message", "") for item in failures if item["status"] == "True"), "")
 
 
 def _slurm_node(pod_spec: Mapping[str, Any]) -> Mapping[str, Any]:

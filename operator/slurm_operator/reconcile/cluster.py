@@ -18,6 +18,7 @@ from slurm_operator.actions import DeletePod
 from slurm_operator.clients.informer import Informer, Watch
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
 from slurm_operator.clients.lease import Lease
+from slurm_operator.clients.pod_refusals import PodRefusals
 from slurm_operator.clients.slurm.job_listing import JobListing
 from slurm_operator.clients.slurm.rest_renewal import RenewedRest
 from slurm_operator.clients.watched_reads import Reads
@@ -83,6 +84,7 @@ class Reconciler:
         self._outages = outages.Outages()
         self._hanging_jobs = hanging_jobs.HangingJobs(self._executor, lease, clock)
         self._informer = Informer(api, wake)
+        self._pod_refusals = PodRefusals(api, clock)
         self._k8s_watch = Watch("v1", "Node", read=K8sNodeParser())
         self._conflicts: dict[str, int] = {}
         self._failed: list[Finding] = []
@@ -129,6 +131,7 @@ class Reconciler:
     async def _pass(self, body: Object, budget: PassBudget) -> Outcome:
         """See, decide and tell; then change nodes, which may take long when Slurm is slow."""
         seen, set_bodies = await observe.kubernetes(self._reads, body)
+        seen = await self._pod_refusals.look(seen)
         rest = await self._rest.at(seen.cluster.rest_url)
         now = PassContext(rest, body, seen, await configuration.running(rest), budget)
         served = await self._look_at_node_sets(now, set_bodies)
@@ -137,8 +140,7 @@ class Reconciler:
         if not isinstance(served.nodes, Unknown):
             self._outages.look(body, served.nodes, states.values(), workers, datetime.datetime.now(datetime.UTC))
         appointed, told = seen.cluster.appointed, Findings()
-        failures: list[Finding] = []
-        of_accounts, stored = Findings(), body.get("status", {}).get("accounts")
+        failures, of_accounts, stored = list[Finding](), Findings(), body.get("status", {}).get("accounts")
         try:
             async with asyncio.timeout(budget.left(BROUGHT_AFTER_SECONDS)):
                 failures = await self._update_controller(now)

@@ -89,7 +89,7 @@ class Workload:
 
     `revision` is that of its newest template, empty as long as it is not known. Of a set that is `on_delete` Kubernetes
     replaces no pod for a newer template. `facts` are what a worker's template declares, `weights` the first nodes'
-    weight and how many nodes share one.
+    weight and how many nodes share one. `refused` has the API server's words about pods that are not made.
     """
 
     name: str
@@ -102,6 +102,7 @@ class Workload:
     on_delete: bool = False
     facts: Facts | None = None
     weights: tuple[int, int] | None = None
+    refused: str = ""
 
     @property
     def is_ready(self) -> bool:
@@ -121,6 +122,7 @@ class Unread(enum.StrEnum):
     DRY_RUN = "the config dry run's Deployment"
     CONFIGURATION = "the configuration"
     LEDGER = "the ledger"
+    EVENTS = "Events"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

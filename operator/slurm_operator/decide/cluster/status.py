@@ -20,7 +20,7 @@ from contract.conditions import ConditionType, Reason
 from slurm_operator import drains
 from slurm_operator.decide.cluster import daemons
 from slurm_operator.decide.node_sets import features, reboot, records, scale, undrain, update
-from slurm_operator.decide.nodes import slurm_nodes, waits
+from slurm_operator.decide.nodes import refused_pods, slurm_nodes, waits
 from slurm_operator.decide.nodes.slurm_nodes import Standing
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
@@ -90,6 +90,7 @@ def node_set(state: NodeSetState) -> tuple[Counts, Findings]:
     findings += reboot.findings(state)
     findings += features.unplaced(state)
     findings += _not_ready(state)
+    findings += refused_pods.findings("StatefulSet", state.workload)
     findings += undrain.untested(state)
     standing = {
         kind: [worker.node for worker in members if worker.node and worker.standing is kind] for kind in Standing
@@ -141,6 +142,7 @@ def _not_ready(state: NodeSetState) -> list[Finding]:
     listed = shown([worker.name for worker in waiting], _SHOWN)
     message = f"node set {state.node_set.name}: {listed} not yet registered and usable"
     message += daemons.first_trouble(worker.pod for worker in waiting if worker.pod)
+    message += refused_pods.suffix(state.workload)
     starting = under_way(Reason.NODES_STARTING, message)
     is_for_update = bool(update.outdated(state)) or all(update.may_start_yet(state, worker) for worker in waiting)
     if is_for_update and len(waiting) <= state.node_set.update.room(state.wanted):
@@ -236,6 +238,7 @@ def cluster(kubernetes: Kubernetes, nodes: Nodes | Unknown, sets: Findings, coun
     if not findings.blocking and not findings.unknown and counts.wanted and not counts.ready:
         findings.append(Finding(Reason.NO_USABLE_NODES, f"none of {counts.wanted} nodes takes jobs", Severity.BLOCKING))
     findings += [Finding(reason, message) for reason, message in _troubles(kubernetes.pods.values())]
+    findings += refused_pods.of_daemons(kubernetes)
     return findings
 
 
@@ -256,7 +259,7 @@ def _judge_daemons(findings: Findings, kubernetes: Kubernetes, nodes: Nodes | Un
             findings.append(Finding(reason, f"there is no {title}", Severity.BLOCKING))
         elif not workload.is_ready:
             ready = f"{workload.ready} of {workload.replicas} ready in the current generation"
-            why = daemons.first_trouble(filter(is_its_pod, kubernetes.pods.values()))
+            why = daemons.first_trouble(filter(is_its_pod, kubernetes.pods.values())) or refused_pods.suffix(workload)
             findings.tell(reason, f"{title}: {ready}{why}", Severity.BLOCKING | Severity.PROGRESSING)
     if isinstance(nodes, Unknown):
         findings.append(Finding(Reason(nodes.reason), nodes.message, Severity.UNKNOWN))

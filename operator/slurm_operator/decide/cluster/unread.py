@@ -11,6 +11,7 @@ _EFFECTS = {
     Unread.DRY_RUN: "slurmctld gets no changed template",
     Unread.CONFIGURATION: "slurmctld gets no changed configuration, and no node another template",
     Unread.LEDGER: "nothing is updated or restored",
+    Unread.EVENTS: "nobody is told why Kubernetes makes no pod",
 }
 
 
