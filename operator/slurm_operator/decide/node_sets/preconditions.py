@@ -36,8 +36,12 @@ def hold(decided: actions.NodeAction, now: SlurmNode) -> bool:
 
 
 def _is_still_out(node: SlurmNode) -> bool:
-    """Return True if a node without a pod is out of service and idle: its next pod may have registered meanwhile."""
-    return (drains.is_drained(node) or "DOWN" in node.states) and not slurm_nodes.has_work(node)
+    """Return True if a node without a pod is out of service and idle: its next pod may have registered meanwhile.
+
+    An external node of that name is somebody else's.
+    """
+    is_out = drains.is_drained(node) or "DOWN" in node.states
+    return is_out and not slurm_nodes.has_work(node) and "EXTERNAL" not in node.states
 
 
 def reservation_holds(decided: actions.ReservationAction, there: Iterable[Reservation]) -> bool:

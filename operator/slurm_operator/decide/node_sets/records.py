@@ -97,8 +97,9 @@ def actions(state: NodeSetState) -> list[Action]:
     decided: list[Action] = [
         DeleteRecord(node.name, anothers=drains.is_anothers(node)) for node in idle if node.name not in kept
     ]
-    # A record that must stay is drained, so that its reason says why the node takes no jobs.
-    return decided + [Drain(node.name) for node in idle if node.name in kept and not drains.is_drained(node)]
+    # A record that must stay is drained, so that its reason says why the node takes no jobs. So does a person's.
+    silent = [node for node in idle if not (drains.is_drained(node) or drains.is_anothers(node))]
+    return decided + [Drain(node.name) for node in silent if node.name in kept]
 
 
 def findings(state: NodeSetState) -> list[Finding]:
