@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import httpx
 import jwt
+from slurm_node.roles import rest
 
 from components.config import parse
 from components.slurm.conf import slurm_conf
@@ -59,7 +60,7 @@ cp -r "$KEYS" "$IMAGE/run/secrets/slurm"
 chown -R $USER:$USER "$IMAGE/run/secrets/slurm" "$IMAGE/run/slurmctld" "$IMAGE/var/spool/slurmctld"
 as() { chroot "$IMAGE" setpriv --reuid="$1" --regid="$1" --clear-groups env -i PATH="$INSIDE" $2; }
 as $USER "$CONTROLLER" &
-as 65534 "SLURM_JWT=daemon SLURMRESTD_SECURITY=$SECURITY /opt/slurm/sbin/slurmrestd -a rest_auth/jwt $REST" &
+as 65534 "$SETTINGS /opt/slurm/sbin/slurmrestd -a rest_auth/jwt $REST" &
 wait
 """
 
@@ -80,8 +81,8 @@ class RealSlurm:
     ) -> None:
         self._image = str(image)
         self._key, self._log = key, folder / "slurm.log"
-        port, rest = free_ports(2)
-        self.url = f"http://127.0.0.1:{rest}"
+        port, rest_port = free_ports(2)
+        self.url = f"http://127.0.0.1:{rest_port}"
         self.files = _configuration(port, base)
         self.files["slurm.conf"] += options
         for name, contents in (("config", {**self.files}), ("keys", {"slurm.key": os.urandom(64), "jwt.key": key})):
@@ -91,7 +92,7 @@ class RealSlurm:
         given = {
             "IMAGE": str(image), "CONFIG": str(folder / "config"), "KEYS": str(folder / "keys"), "USER": str(_USER),
             "INSIDE": _PATH, "CONTROLLER": _ENTRY, "REST": self.url.removeprefix("http://"),
-            "SECURITY": "disable_unshare_files,disable_unshare_sysv", "PATH": os.environ["PATH"],
+            "SETTINGS": " ".join(map("=".join, rest.ENVIRONMENT.items())), "PATH": os.environ["PATH"],
         }  # fmt: skip
         apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]
         with self._log.open("wb") as log:

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import jwt
+from slurm_node.roles import rest
 from slurm_operator.clients.slurm import slurmrestd, slurmrestd_answers
 
 from contract import names
 from tests.image.small_cluster import SmallCluster
 
 T = TypeVar("T")
-REST = """
-SLURM_JWT=daemon SLURMRESTD_SECURITY=disable_unshare_files,disable_unshare_sysv \
+REST = f"""
+{" ".join(f"{key}={value}" for key, value in rest.ENVIRONMENT.items())} \
     setpriv --reuid=64031 --regid=64031 --clear-groups /opt/slurm/sbin/slurmrestd -a rest_auth/jwt 127.0.0.1:6820 \
     >/run/slurmrestd.log 2>&1 &
 """

@@ -190,7 +190,7 @@ SETS: dict[str, tuple[NodeSetState, set[type]]] = {
     "is on a lost machine": (cpu(1, k8s_node=AWAY, restarts=(dataclasses.replace(NOTED, replace=True),)), {Drain}),
     "is to be repaired": (cpu(1, restarts=(NOTED,)), {DeletePod, Drain}),
 }
-"""What becomes of the node, and actions that some record has: else a decision that never acts would pass."""
+"""A node's lot → its set, and actions that some records have there. A decision that never acts would else pass."""
 
 
 @pytest.mark.parametrize("case", SETS)

@@ -8,12 +8,13 @@ from slurm_node.pod import paths, settings
 
 SECURITY = "disable_unshare_files,disable_unshare_sysv"
 """Keeps slurmrestd from making namespaces, which an unprivileged pod may not. The pod has its own already."""
+ENVIRONMENT = {"SLURM_JWT": "daemon", "SLURMRESTD_SECURITY": SECURITY, "MALLOC_ARENA_MAX": "1"}
+"""One heap for all threads (mallopt(3)): each would keep the memory of its longest answer in a heap of its own."""
 
 
 def main() -> int:
     """Replaces this process by slurmrestd."""
-    environment = {"SLURM_JWT": "daemon", "SLURMRESTD_SECURITY": SECURITY}
-    os.execve(f"{paths.PREFIX}/sbin/slurmrestd", command(), os.environ | environment)  # noqa: S606 - no shell is wanted
+    os.execve(f"{paths.PREFIX}/sbin/slurmrestd", command(), os.environ | ENVIRONMENT)  # noqa: S606 - no shell is wanted
 
 
 def command(environment: Mapping[str, str] = os.environ) -> list[str]:
