@@ -1,4 +1,4 @@
-"""A process that answers questions, one after the other, each by one line of JSON.
+"""A process that answers questions, one after the other, each by one line of JSON; and its end, with what it started.
 
 The line has check → [verdict or SKIPPED, evidence, action]. Whatever else comes is UNKNOWN.
 """
@@ -6,8 +6,11 @@ The line has check → [verdict or SKIPPED, evidence, action]. Whatever else com
 import json
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from node_health.check import SECONDS
 from node_health.verdict import Action, Answer, Finding, Skipped, Verdict
@@ -15,6 +18,10 @@ from node_health.verdict import Action, Answer, Finding, Skipped, Verdict
 HIGHEST_FILE = 256
 LONGEST_EVIDENCE = 1000
 SKIPPED = "SKIPPED"
+PR_SET_CHILD_SUBREAPER = 36
+"""linux/prctl.h. Processes whose parent ends become children of the nearest process above that set this."""
+ENDS_SOON, ENDS_WITHIN = 0.02, 0.2
+"""Seconds in which a killed process ends mostly, and at last, unless it waits in the kernel."""
 
 Ask = Callable[[], Mapping[str, Answer]]
 
@@ -62,6 +69,74 @@ def end(child: int) -> None:
         os.killpg(child, signal.SIGKILL)
     except ProcessLookupError:  # It has not called setsid yet.
         os.kill(child, signal.SIGKILL)
+
+
+@contextmanager
+def nothing_left() -> Iterator[None]:
+    """Kills, at its end, what processes that were started in it left, also in sessions and groups of their own."""
+    spared = below(()) if _has_children() else frozenset()
+    _adopt(True)
+    try:
+        yield
+    finally:
+        _end_all(spared)
+        _adopt(False)
+
+
+def below(spared: Collection[int], processes: Path = Path("/proc")) -> frozenset[int]:
+    """Returns the processes that descend from this one.
+
+    Args:
+        spared: those without which, and without whose descendants.
+        processes: /proc.
+    """
+    parents: dict[int, int] = {}
+    for stat in processes.glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has just ended
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    found, latest = frozenset[int](), frozenset({os.getpid()})
+    while latest := frozenset(child for child, parent in parents.items() if parent in latest).difference(spared):
+        found |= latest
+    return found
+
+
+def _adopt(orphans: bool) -> None:
+    """Sets whether this process becomes the parent of processes below it whose parent ends."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(orphans), *[ctypes.c_ulong(0)] * 3)
+
+
+def _has_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _end_all(spared: Collection[int]) -> None:
+    """Kills what is below this process until nothing is, or the rest waits in the kernel."""
+    begun = time.monotonic()
+    while _reap(spared) and (passed := time.monotonic() - begun) < ENDS_WITHIN:
+        # Most often only those are left that were killed right before. To look through /proc takes longer.
+        for process in below(spared) if passed > ENDS_SOON else ():
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        time.sleep(0.001)
+
+
+def _reap(spared: Collection[int]) -> bool:
+    """Takes leave of children that have ended; returns whether others are left."""
+    if not spared:
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        return _has_children()
+    for process in below(spared):
+        with suppress(ChildProcessError):  # a grandchild, until its parent ends
+            os.waitpid(process, os.WNOHANG)
+    return bool(below(spared))
 
 
 def _answer_as_child(questions: Sequence[Question], telling: int) -> None:

@@ -3,8 +3,9 @@
 Questions of a group share a process at first, which asks them one after the other: a healthy node is checked by few
 processes. After a moment each question that is still unanswered gets a process of its own. So does each that follows
 one that hangs, ends the process or says no answer. Each process has a session of its own. One that does not answer in
-time is killed and left alone. But a process that waits for storage in the kernel can't be killed. While any process of
-it lives, its question is not asked again, so that they never pile up.
+time is killed and left alone. At the end all that processes left is killed, in whichever session it is. But a process
+that waits for storage in the kernel can't be killed. While any process of it lives, its question is not asked again, so
+that they never pile up.
 """
 
 import os
@@ -77,10 +78,11 @@ def ask(
             asking.answers.update(_unknown(question, sentence, 0.0))
         else:
             groups.setdefault(question.group, []).append(question)
-    for group in groups.values():
-        asking.start(group)
-    while asking.children:
-        asking.go_on()
+    with answering.nothing_left():
+        for group in groups.values():
+            asking.start(group)
+        while asking.children:
+            asking.go_on()
     return {check: asking.answers[check] for question in questions for check in question.checks}
 
 
