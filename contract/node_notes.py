@@ -15,7 +15,7 @@ QUIET: Final = f"{PREFIX}quiet "
 CHECKS: Final = f"{PREFIX}checks "
 """Start of the note of checks that did not pass, such as `UNKNOWN clock, WARNING gpu power`.
 
-After slow runs it ends with `took N s`, where N is one of SLOW.
+After slow runs it ends with `took N s (CHECK)`, where N is one of SLOW, and the check the slowest one.
 """
 BEGINNINGS: Final = (FAILED, QUIET, CHECKS, WARNING)
 MOST_CHECKS: Final = 20

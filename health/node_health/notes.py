@@ -22,16 +22,17 @@ def quiet(jobs: Mapping[int, str]) -> str:
     return QUIET + ", ".join(f"{job} since {since}" for job, since in listed) if listed else ""
 
 
-def checks(verdicts: Mapping[str, str], seconds: float) -> str:
+def checks(verdicts: Mapping[str, str], seconds: float, slowest: str) -> str:
     """Returns the note of checks that did not pass and of slow runs, empty without any.
 
     Args:
         verdicts: check → verdict, without those that passed.
         seconds: how long the longest run of late took.
+        slowest: the check that took longest then.
     """
     parts = [f"{verdict} {check}" for check, verdict in verdicts.items()][:MOST_CHECKS]
     if seconds > FAST_SECONDS:
-        parts.append(f"took {next((span for span in SLOW if seconds <= span), SLOW[-1])} s")
+        parts.append(f"took {next((span for span in SLOW if seconds <= span), SLOW[-1])} s ({slowest})")
     return CHECKS + ", ".join(parts) if parts else ""
 
 

@@ -36,6 +36,11 @@ class Report:
         """The worst verdict of all."""
         return worst(result.finding.verdict for result in self.results)
 
+    @property
+    def slowest(self) -> str:
+        """The check that took longest; empty without any."""
+        return max(self.results, key=lambda result: result.seconds).check if self.results else ""
+
     def after(self, before: "Report", refreshed: Collection[str]) -> "Report":
         """Returns this report with what an earlier one says of further checks: a run may make only some.
 

@@ -40,8 +40,8 @@ NODE_CHECK = prometheus.Gauge(
 )
 NODE_CHECK_RUN = prometheus.Gauge(
     "pulumi_slurm_node_check_run_seconds",
-    "A node's longest run of checks in an hour, rounded up to 5 or 10, of nodes with one above 2 s",
-    ["node"],
+    "A node's longest run of checks in an hour, rounded up to 5 or 10, and its slowest check; of runs above 2 s",
+    ["node", "check"],
 )
 HANGING_JOBS = prometheus.Gauge("pulumi_slurm_hanging_jobs", "Jobs that hang now", ["partition"])
 HANG_SUSPECTS = prometheus.Gauge("pulumi_slurm_hang_suspects", "Jobs that hung on a node until now", ["node"])

@@ -85,10 +85,13 @@ def test_since_when_a_check_fails_is_noted_before_what_warns(slurmctld: Slurmctl
 
 def test_programs_read_which_checks_did_not_pass_between_other_facts_and_words() -> None:
     quiet = notes.quiet({7: "2026-11-26T12:00:00Z"})
-    said = notes.checks({"clock": "UNKNOWN", "gpu power": "WARNING"}, 2.5)
-    assert said == "pulumi-slurm:checks UNKNOWN clock, WARNING gpu power, took 5 s"
-    assert notes.checks({}, 2.0) == ""
+    said = notes.checks({"clock": "UNKNOWN", "gpu power": "WARNING"}, 2.5, "dns")
+    assert said == "pulumi-slurm:checks UNKNOWN clock, WARNING gpu power, took 5 s (dns)"
+    assert notes.checks({}, 2.0, "dns") == ""
     note = read(notes.joined((quiet, said, "pulumi-slurm:warning clock: late; gpus: FAIL gpus")))
-    assert (note.verdicts, note.seconds) == ({"clock": "UNKNOWN", "gpu power": "WARNING"}, 5)
+    assert note.verdicts == {"clock": "UNKNOWN", "gpu power": "WARNING"}
+    assert (note.seconds, note.slowest) == (5, "dns")
     assert (note.quiet, note.warned) == ({7: "2026-11-26T12:00:00Z"}, "clock: late; gpus: FAIL gpus")
-    assert read(notes.checks({}, 60.0)).seconds == 10
+    assert read(notes.checks({}, 60.0, "dns")).seconds == 10
+    earlier = read("pulumi-slurm:checks WARNING clock, took 5 s")
+    assert (earlier.verdicts, earlier.seconds, earlier.slowest) == ({"clock": "WARNING"}, 5, "")

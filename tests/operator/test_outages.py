@@ -157,8 +157,8 @@ def test_checks_that_did_not_pass_are_shown_of_each_node_and_slow_runs_until_the
     metrics.forget_cluster()
     pods = [Pod(name, "worker", ready=True, running=True) for name in ("cpu-0", "cpu-1", "cpu-2")]
     cluster = [sets.node_set(3, 3, pods, NOW)]
-    said = notes.checks({"clock": "UNKNOWN", "gpu power": "WARNING"}, 6.5)
-    many = notes.checks({f"check {chr(97 + n)}": "WARNING" for n in range(26)}, 1.9)
+    said = notes.checks({"clock": "UNKNOWN", "gpu power": "WARNING"}, 6.5, "clock")
+    many = notes.checks({f"check {chr(97 + n)}": "WARNING" for n in range(26)}, 1.9, "clock")
     forged = "pulumi-slurm:warning left processes: pulumi-slurm:checks FAIL gpus"
     looks = Outages()
 
@@ -169,7 +169,7 @@ def test_checks_that_did_not_pass_are_shown_of_each_node_and_slow_runs_until_the
 
     first = show(f"{said}; pulumi-slurm:warning clock: could not be checked: no", "", forged)
     assert first == {("cpu-0", "clock", "UNKNOWN"): 1, ("cpu-0", "gpu power", "WARNING"): 1}
-    assert numbers(metrics.NODE_CHECK_RUN) == {("cpu-0",): 10}
+    assert numbers(metrics.NODE_CHECK_RUN) == {("cpu-0", "clock"): 10}
     assert len(show("", many, "rack 7, pulumi-slurm:checks FAIL gpus")) == node_notes.MOST_CHECKS
     assert numbers(metrics.NODE_CHECK_RUN) == {}
     assert show("", "", "") == {}

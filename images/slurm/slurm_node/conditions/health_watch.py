@@ -56,7 +56,7 @@ class HealthWatch:
         self._read_at = 0
         self._since: float | None = None
         self._heard, self._ended = 0.0, 0.0
-        self._runs: list[tuple[float, float]] = []
+        self._runs: list[tuple[float, float, str]] = []
         self._not_passed: Mapping[str, str] = {}
         self._failed_and_quiet = ""
         self.causes: Causes = {}
@@ -67,8 +67,8 @@ class HealthWatch:
     @property
     def facts(self) -> str:
         """Notes for programs: of the first check that fails, of quiet jobs, and of checks that did not pass."""
-        longest = max((seconds for _, seconds in self._runs), default=0.0)
-        return notes.joined((self._failed_and_quiet, notes.checks(self._not_passed, longest)))
+        _, seconds, slowest = max(self._runs, key=lambda run: run[1], default=(0.0, 0.0, ""))
+        return notes.joined((self._failed_and_quiet, notes.checks(self._not_passed, seconds, slowest)))
 
     @property
     def sentence(self) -> str | None:
@@ -95,7 +95,8 @@ class HealthWatch:
         self._read_at = written
         latest = report.from_json(self._results.read_text())
         self._heard, self._ended = now, latest.at
-        self._runs = [run for run in self._runs if now - run[0] < SLOW_SECONDS] + [(now, latest.seconds)]
+        latest_runs = [run for run in self._runs if now - run[0] < SLOW_SECONDS]
+        self._runs = [*latest_runs, (now, latest.seconds, latest.slowest)]
         self._learn(latest)
 
     def _heed_silence(self, now: float, silence: Callable[[], float | None]) -> None:

@@ -19,7 +19,7 @@ _NOTE: Final = re.compile(
     re.DOTALL,
 )
 _VERDICT: Final = re.compile(r"(WARNING|UNKNOWN|FAIL) ([a-z ]{1,40})(?:, |$)")
-_TOOK: Final = re.compile(r"took (\d{1,2}) s$")
+_TOOK: Final = re.compile(r"took (\d{1,2}) s(?: \(([a-z ]{1,40})\))?$")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,6 +33,7 @@ class Note:
         quiet: job → since when it is quiet on this node.
         verdicts: check → verdict, of checks that did not pass.
         seconds: how long the longest run of late took; 0 if none was slow.
+        slowest: the check that took longest in it; empty in the note of an earlier release.
         warned: what checks warn of.
     """
 
@@ -42,6 +43,7 @@ class Note:
     quiet: Mapping[int, str] = dataclasses.field(default_factory=dict)
     verdicts: Mapping[str, str] = dataclasses.field(default_factory=dict)
     seconds: int = 0
+    slowest: str = ""
     warned: str = ""
 
 
@@ -55,4 +57,5 @@ def read(extra: str) -> Note:
     of_check = (said["check"] or "", said["well"] or "", said["first_failed"] or "")
     verdicts = {check: verdict for verdict, check in _VERDICT.findall(said["checks"] or "")[:MOST_CHECKS]}
     took = _TOOK.search(said["checks"] or "")
-    return Note(*of_check, jobs, verdicts, int(took[1]) if took else 0, said["warned"] or "")
+    slow = (int(took[1]), took[2] or "") if took else (0, "")
+    return Note(*of_check, jobs, verdicts, *slow, said["warned"] or "")

@@ -30,7 +30,7 @@ class Outages:
         self._verdicts: dict[str, str] = {}
         self._unfit: dict[str, str] = {}
         self._checks: set[tuple[str, str, str]] = set()
-        self._slow: dict[str, int] = {}
+        self._slow: dict[tuple[str, str], int] = {}
 
     def forget(self) -> None:
         """Forget what the status does not show: another operator may have acted meanwhile."""
@@ -78,15 +78,15 @@ class Outages:
     def _show_checks(self, noted: Mapping[str, Note]) -> None:
         """Show the checks that did not pass, at most MOST_CHECKS of a node, and slow runs."""
         checks = {(name, check, verdict) for name, note in noted.items() for check, verdict in note.verdicts.items()}
-        slow = {name: note.seconds for name, note in noted.items() if note.seconds}
+        slow = {(name, note.slowest): note.seconds for name, note in noted.items() if note.seconds}
         for labels in self._checks - checks:
             metrics.NODE_CHECK.remove(*labels)
-        for name in self._slow.keys() - slow.keys():
-            metrics.NODE_CHECK_RUN.remove(name)
+        for labels in self._slow.keys() - slow.keys():
+            metrics.NODE_CHECK_RUN.remove(*labels)
         for labels in checks:
             metrics.NODE_CHECK.labels(*labels).set(1)
-        for name, seconds in slow.items():
-            metrics.NODE_CHECK_RUN.labels(name).set(seconds)
+        for labels, seconds in slow.items():
+            metrics.NODE_CHECK_RUN.labels(*labels).set(seconds)
         self._checks, self._slow = checks, slow
 
 
