@@ -81,12 +81,12 @@ class Outages:
         slow = {(name, note.slowest): note.seconds for name, note in noted.items() if note.seconds}
         for labels in self._checks - checks:
             metrics.NODE_CHECK.remove(*labels)
-        for labels in self._slow.keys() - slow.keys():
-            metrics.NODE_CHECK_RUN.remove(*labels)
+        for run in self._slow.keys() - slow.keys():
+            metrics.NODE_CHECK_RUN.remove(*run)
         for labels in checks:
             metrics.NODE_CHECK.labels(*labels).set(1)
-        for labels, seconds in slow.items():
-            metrics.NODE_CHECK_RUN.labels(*labels).set(seconds)
+        for run, seconds in slow.items():
+            metrics.NODE_CHECK_RUN.labels(*run).set(seconds)
         self._checks, self._slow = checks, slow
 
 
