@@ -40,6 +40,7 @@ MODES: Final[Mapping[str, Mapping[str, str]]] = {
     "thermal": {"throttled": "0x48"},
     "power_brake": {"throttled": "0x80"},
     "software_thermal": {"throttled": "0x20"},
+    "hardware_slowdown": {"throttled": "0x8"},
     "slow_clock": {"application_clock": "1200"},
     "low_max_clock": dict.fromkeys(("max_clock", "application_clock", "default_clock"), "1500"),
     "low_power": {"power": "400000"},

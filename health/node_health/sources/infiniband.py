@@ -1,10 +1,12 @@
 """The RDMA adapters that the pod may open, by sysfs (Linux, Documentation/ABI/stable/sysfs-class-infiniband)."""
 
 import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from node_health.check import CannotJudgeError, Machine
+from node_health.check import CannotJudgeError, DoesNotApplyError, Machine
 from node_health.counters import Increase, increase
 from node_health.sources.gone import gone
 
@@ -13,6 +15,9 @@ VERBS = "/sys/class/infiniband_verbs"
 DEVICES = "/dev/infiniband"
 ERRORS = ("symbol_error", "link_error_recovery", "port_rcv_errors", "local_link_integrity_errors")
 LOSSES = "link_downed"
+FULL = {"symbol_error": 0xFFFF, "port_rcv_errors": 0xFFFF, LOSSES: 0xFF}
+"""Counters that stay at their highest value (drivers/infiniband/core/sysfs.c, PORT_PMA_ATTR). Smaller ones of 4 and 8
+bits are often full, and say little more than these."""
 _RATE = re.compile(r"([\d.]+) Gb/sec(?: \((\d+)X ?(\w*))?")
 """Such as 400 Gb/sec (4X NDR) (Linux, drivers/infiniband/core/sysfs.c, rate_show)."""
 
@@ -32,6 +37,7 @@ class Port:
         is_infiniband: whether its link is InfiniBand's, not Ethernet's.
         partitions: partition keys other than 0.
         board: its adapter's board, such as MT_0000000838; empty: the driver does not say.
+        full: its counters that count no further.
     """
 
     adapter: str
@@ -44,6 +50,7 @@ class Port:
     is_infiniband: bool = True
     partitions: tuple[int, ...] = ()
     board: str = ""
+    full: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.adapter} port {self.number}"
@@ -81,6 +88,16 @@ class Adapters:
             return ports
         raise CannotJudgeError("no port is active")
 
+    def counting(self, ports: Sequence[Port], kind: str) -> list[Port]:
+        """Returns those of the ports that count errors or losses.
+
+        Raises:
+            DoesNotApplyError: none does, as adapters of some clouds.
+        """
+        if found := [port for port in ports if f"{port} {kind}" in self.grew.by]:
+            return found
+        raise DoesNotApplyError(f"the adapters do not count {kind}")
+
 
 def look(machine: Machine) -> Adapters:
     """Reads the adapters, their ports, and how much the ports' counters grew."""
@@ -88,9 +105,10 @@ def look(machine: Machine) -> Adapters:
     folders = [machine.path(FOLDER) / name for name in names]
     ports = [port for folder in folders for port in sorted((folder / "ports").iterdir())]
     counters = {
-        f"{port.parents[1].name} port {port.name} {kind}": sum(_counter(port, name) for name in names)
+        f"{port.parents[1].name} port {port.name} {kind}": sum(counts.values())
         for port in ports
         for kind, names in (("errors", ERRORS), ("losses", (LOSSES,)))
+        if (counts := _counts(port, names))
     }
     grew = increase(machine, "infiniband", counters)
     return Adapters(names, tuple(map(_port, ports)), grew, gone(machine, "adapters", names))
@@ -125,6 +143,7 @@ def _port(folder: Path) -> Port:
         _text(folder / "link_layer") == "InfiniBand",
         tuple(number for file in keys if (number := int(_text(file), 16))),
         _board(folder.parents[1]),
+        tuple(name for name, count in _counts(folder, FULL).items() if count >= FULL[name]),
     )
 
 
@@ -133,9 +152,13 @@ def _board(adapter: Path) -> str:
     return next((_text(file) for file in names if file.exists()), "")
 
 
-def _counter(port: Path, name: str) -> int:
-    file = port / "counters" / name
-    return int(_text(file)) if file.exists() else 0
+def _counts(port: Path, names: Iterable[str]) -> dict[str, int]:
+    """Returns the counters that a port has. Linux refuses to read others, or shows "N/A (no PMA)"."""
+    counts = {}
+    for name in names:
+        with suppress(OSError, ValueError):
+            counts[name] = int(_text(port / "counters" / name))
+    return counts
 
 
 def _text(file: Path) -> str:

@@ -1,9 +1,10 @@
 """Checks the frequency governor of the CPUs."""
 
 from collections import Counter
+from contextlib import suppress
 
 from contract import reasons
-from node_health.check import Check, DoesNotApplyError, Machine
+from node_health.check import CannotJudgeError, Check, DoesNotApplyError, Machine
 from node_health.verdict import Finding, passes, warns
 
 FOLDER = "/sys/devices/system/cpu/cpufreq"
@@ -14,14 +15,21 @@ OWN_GOVERNORS = frozenset({"intel_pstate", "amd-pstate-epp"})
 
 
 def look(machine: Machine) -> list[tuple[str, str]]:
-    """Returns driver and governor of each frequency policy."""
+    """Returns driver and governor of each frequency policy, without those of CPUs that are offline."""
     folder = machine.path(FOLDER)
     if not folder.is_dir() or not (policies := sorted(folder.glob("policy[0-9]*"))):
         raise DoesNotApplyError("the kernel does not choose this machine's CPU frequencies")
-    return [
-        ((policy / "scaling_driver").read_text().strip(), (policy / "scaling_governor").read_text().strip())
-        for policy in policies
-    ]
+    active: list[tuple[str, str]] = []
+    for policy in policies:
+        with suppress(
+            OSError
+        ):  # EBUSY: its CPUs are offline (Linux, drivers/cpufreq/cpufreq.c, show)
+            active.append(
+                ((policy / "scaling_driver").read_text().strip(), (policy / "scaling_governor").read_text().strip())
+            )
+    if not active:
+        raise CannotJudgeError("no frequency policy can be read")
+    return active
 
 
 def judge(policies: list[tuple[str, str]], machine: Machine) -> Finding:

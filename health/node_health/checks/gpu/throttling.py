@@ -11,14 +11,16 @@ from node_health.verdict import Action, Finding, fails, passes, warns
 HARDWARE: Mapping[int, str] = {
     0x40: "too hot (hardware)",
     0x80: "the power supply brakes",
-    0x08: "hardware slowdown",
 }
-SOFTWARE: Mapping[int, str] = {0x20: "too hot (software)"}
-"""Bits of nvml.h's nvmlClocksEventReason…: HwThermalSlowdown, HwPowerBrakeSlowdown, HwSlowdown; SwThermalSlowdown."""
+MILD: Mapping[int, str] = {0x20: "too hot (software)", 0x08: "hardware slowdown"}
+"""Bits of nvml.h's nvmlClocksEventReason…: HwThermalSlowdown, HwPowerBrakeSlowdown; SwThermalSlowdown, HwSlowdown.
+
+The last one has a bit beside it for heat and the power supply. Alone it may also stand for a change of clocks.
+"""
 
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
-    """FAIL when the hardware slows a GPU down, WARNING when the driver does for heat."""
+    """FAIL when heat or the power supply has the hardware slow a GPU down, WARNING for a milder reason."""
     return gpu_facts.judged(snapshot, Fact.THROTTLED, _one)
 
 
@@ -26,7 +28,7 @@ def _one(gpu: Gpu) -> Finding:
     bits = gpu.read(Fact.THROTTLED)
     if told := [words for bit, words in HARDWARE.items() if bits & bit]:
         return fails(f"{gpu} is slowed down: {told[0]}")
-    if told := [words for bit, words in SOFTWARE.items() if bits & bit]:
+    if told := [words for bit, words in MILD.items() if bits & bit]:
         return warns(f"{gpu} is slowed down: {told[0]}")
     return passes("not slowed down")
 
@@ -36,7 +38,7 @@ CHECK = Check(
     nvml.look,
     judge,
     fails="the hardware slows a GPU down: heat or its power supply",
-    warns="the driver slows a GPU down for heat",
+    warns="the driver slows a GPU down for heat, or the hardware for a draw of power or a change of clocks",
     remedy="look at fans, filters, inlet temperature and power supplies",
     action=Action.CHECK_MECHANICALS,
     applies=Applies.GPUS,

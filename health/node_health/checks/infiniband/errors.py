@@ -9,11 +9,14 @@ from node_health.verdict import Action, Finding, passes, warns
 
 
 def judge(adapters: Adapters, machine: Machine) -> Finding:
-    """WARNING at a high rate."""
+    """WARNING at a high rate, and when a counter is full: nobody sees further errors then."""
     most = thresholds.of().number("infiniband.errors")
-    if bad := [str(port) for port in adapters.active if adapters.grew.per_hour(f"{port} errors") > most]:
+    ports = adapters.counting(adapters.active, "errors")
+    if bad := [str(port) for port in ports if adapters.grew.per_hour(f"{port} errors") > most]:
         return warns(f"more than {most:g} errors an hour: {', '.join(bad)}", Action.CHECK_MECHANICALS)
-    return passes(f"{sum(adapters.grew.by.get(f'{port} errors', 0) for port in adapters.active)} errors lately")
+    if full := [f"{name} of {port}" for port in ports for name in port.full if name != infiniband.LOSSES]:
+        return warns(f"counters are full, and count no further: {', '.join(full)}", Action.NONE)
+    return passes(f"{sum(adapters.grew.by[f'{port} errors'] for port in ports)} errors lately")
 
 
 CHECK = Check(
@@ -21,7 +24,7 @@ CHECK = Check(
     infiniband.look,
     judge,
     fails="",
-    warns="a port has many symbol errors, recoveries or received errors",
-    remedy="clean or replace the cable or transceiver",
+    warns="a port has many symbol errors, recoveries or received errors, or its counter is full",
+    remedy="clean or replace the cable or transceiver; `perfquery -R` empties a full counter",
     applies=Applies.RDMA,
 )

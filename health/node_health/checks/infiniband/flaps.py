@@ -9,13 +9,16 @@ from node_health.verdict import Action, Finding, fails, passes
 
 
 def judge(adapters: Adapters, machine: Machine) -> Finding:
-    """FAIL when that happens often: each loss ends the jobs that communicate."""
+    """FAIL when that happens often: each loss ends the jobs that communicate. UNKNOWN when the counter is full."""
     if not adapters.ports:
         raise CannotJudgeError("no adapter")
     most = thresholds.of().number("infiniband.flaps")
-    if bad := [str(port) for port in adapters.ports if adapters.grew.per_hour(f"{port} losses") > most]:
+    ports = adapters.counting(adapters.ports, "losses")
+    if bad := [str(port) for port in ports if adapters.grew.per_hour(f"{port} losses") > most]:
         return fails(f"the link was lost more than {most:g} times an hour: {', '.join(bad)}", Action.CHECK_MECHANICALS)
-    return passes(f"{sum(adapters.grew.by.get(f'{port} losses', 0) for port in adapters.ports)} losses lately")
+    if full := [str(port) for port in ports if infiniband.LOSSES in port.full]:
+        raise CannotJudgeError(f"the counter of losses is full (perfquery -R empties it): {', '.join(full)}")
+    return passes(f"{sum(adapters.grew.by[f'{port} losses'] for port in ports)} losses lately")
 
 
 CHECK = Check(
