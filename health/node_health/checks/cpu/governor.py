@@ -21,9 +21,7 @@ def look(machine: Machine) -> list[tuple[str, str]]:
         raise DoesNotApplyError("the kernel does not choose this machine's CPU frequencies")
     active: list[tuple[str, str]] = []
     for policy in policies:
-        with suppress(
-            OSError
-        ):  # EBUSY: its CPUs are offline (Linux, drivers/cpufreq/cpufreq.c, show)
+        with suppress(OSError):  # EBUSY: its CPUs are offline (Linux, drivers/cpufreq/cpufreq.c, show)
             active.append(
                 ((policy / "scaling_driver").read_text().strip(), (policy / "scaling_governor").read_text().strip())
             )
