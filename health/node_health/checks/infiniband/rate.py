@@ -1,5 +1,6 @@
 """Checks rate and width of active ports: all alike, and as fast as the product's fabric."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -34,7 +35,10 @@ def look(machine: Machine) -> Fabric:
 
 
 def judge(fabric: Fabric, machine: Machine) -> Finding:
-    """FAIL when a port is slower than its equals here, or lost lanes. WARNING when all are slower than usual."""
+    """FAIL when a port is slower than its equals here, or lost lanes. WARNING when all are slower than usual.
+
+    What is usual is InfiniBand's: clouds have Ethernet and adapters of their own at many rates.
+    """
     ports = fabric.adapters.active
     groups = _equals(ports)
     if slow := [words for group in groups for words in _slower(group)]:
@@ -42,13 +46,12 @@ def judge(fabric: Fabric, machine: Machine) -> Finding:
     if narrow := [f"{port} has {port.width} lanes" for port in ports if _is_narrow(port)]:
         return fails("; ".join(narrow), Action.CHECK_MECHANICALS)
     best = max(port.rate for port in ports)
-    if not fabric.product:
-        if alone := [group[0] for group in groups if len(group) == 1 and (len(ports) == 1 or group[0].rate < best)]:
-            raise CannotJudgeError(f"nobody knows how fast {alone[0]} should be")
-        return passes(f"{len(ports)} ports at {best:g} Gb/s")
-    least = thresholds.of(fabric.product).number("infiniband.rate")
-    if best < least:
-        return warns(f"ports have {best:g} Gb/s, with {fabric.product} {least:g} Gb/s are usual")
+    known = thresholds.of(fabric.product)
+    if fabric.product and any(port.is_infiniband for port in ports):
+        if best < (least := known.number("infiniband.rate")):
+            return warns(f"ports have {best:g} Gb/s, with {fabric.product} {least:g} Gb/s are usual")
+    elif best < (known.numbers.get("infiniband.rate") or math.inf) and (alone := _alone(groups, best)):
+        raise CannotJudgeError(f"nobody knows how fast {alone[0]} should be")
     return passes(f"{len(ports)} ports at {best:g} Gb/s")
 
 
@@ -65,6 +68,11 @@ def _slower(group: Sequence[Port]) -> list[str]:
     return [f"{port} has {port.rate:g} Gb/s, others {best:g}" for port in group if port.rate < best]
 
 
+def _alone(groups: Sequence[Sequence[Port]], best: float) -> list[Port]:
+    """Returns the ports without an equal, unless they are as fast as another one."""
+    return [group[0] for group in groups if len(group) == 1 and (len(groups) == 1 or group[0].rate < best)]
+
+
 def _is_narrow(port: Port) -> bool:
     least = SPLIT_WIDTH if port.signal in SPLIT else WIDTH
     return port.is_infiniband and port.width is not None and port.width < least
@@ -75,7 +83,7 @@ CHECK = Check(
     look,
     judge,
     fails="a port is slower than another one of the same kind of board, or an InfiniBand port lost a lane",
-    warns="all ports are slower than usual with these GPUs",
+    warns="all ports are slower than usual with InfiniBand and these GPUs",
     remedy="look at cable, transceiver and switch port",
     applies=Applies.RDMA,
 )
