@@ -3,7 +3,7 @@
 import contextlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -69,7 +69,7 @@ class Jobs:
 
 def look(machine: Machine) -> Jobs:
     """Reads /proc."""
-    uptime = float(machine.text("/proc/uptime").split()[0])
+    uptime = _uptime(machine)
     processes: dict[int, Process] = {}
     for folder in machine.path("/proc").iterdir():
         if folder.name.isdigit():
@@ -77,6 +77,19 @@ def look(machine: Machine) -> Jobs:
                 if process := _read(folder, uptime):
                     processes[process.number] = process
     return _jobs(processes)
+
+
+def _uptime(machine: Machine) -> float:
+    """Returns the seconds since boot; with lxcfs, whose /proc/uptime is the container's, as of this process's start."""
+    uptime = float(machine.text("/proc/uptime").split()[0])
+    with contextlib.suppress(OSError):
+        uptime = max(uptime, _started(machine.text("/proc/self/stat").rpartition(")")[2].split()))
+    return uptime
+
+
+def _started(fields: Sequence[str]) -> float:
+    """Returns when a process began, in seconds since boot, of the fields after its name in /proc/PID/stat."""
+    return int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def _jobs(processes: dict[int, Process]) -> Jobs:
@@ -122,6 +135,6 @@ def _read(folder: Path, uptime: float) -> Process | None:
     user = re.search(r"^Uid:\s+(\d+)", (folder / "status").read_text(), re.MULTILINE)
     command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     groups = frozenset(_JOB.findall((folder / "cgroup").read_text()))
-    age = uptime - int(rest[19]) / os.sysconf("SC_CLK_TCK")
+    age = uptime - _started(rest)
     cpu = (int(rest[11]) + int(rest[12])) / os.sysconf("SC_CLK_TCK")
     return Process(int(folder.name), int(rest[1]), command or name, int(user[1]) if user else 0, groups, age, cpu)
