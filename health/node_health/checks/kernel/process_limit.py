@@ -1,4 +1,7 @@
-"""Checks that the pod can start further processes: the kubelet limits them for the whole pod."""
+"""Checks that the pod can start further processes, where its container's cgroup has a limit.
+
+Some runtimes set one. The kubelet's podPidsLimit stands above, in the pod's cgroup, which nobody sees from inside.
+"""
 
 from dataclasses import dataclass
 
@@ -8,7 +11,7 @@ from node_health.check import Check, DoesNotApplyError, Machine
 from node_health.verdict import Finding, passes, warns
 
 FOLDERS = ("/sys/fs/cgroup", "/sys/fs/cgroup/pids")
-"""The pod's cgroup, version 2, then 1."""
+"""The container's cgroup, version 2, then 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +23,14 @@ class Processes:
 
 
 def look(machine: Machine) -> Processes:
-    """Reads both from the pod's cgroup."""
+    """Reads both from the container's cgroup."""
     for folder in FOLDERS:
         if machine.path(f"{folder}/pids.max").exists():
             limit = machine.text(f"{folder}/pids.max")
             if limit == "max":
                 break
             return Processes(int(machine.text(f"{folder}/pids.current")), int(limit))
-    raise DoesNotApplyError("the pod's processes have no limit of their own")
+    raise DoesNotApplyError("no limit shows in the pod; the kubelet's podPidsLimit is outside of its view")
 
 
 def judge(processes: Processes, machine: Machine) -> Finding:
@@ -43,6 +46,6 @@ CHECK = Check(
     look,
     judge,
     fails="",
-    warns="most of the processes that the kubelet allows the pod are in use",
-    remedy="raise the kubelet's podPidsLimit, or lower nodeSets[].resources.processes",
+    warns="most of the processes that the runtime allows the pod are in use",
+    remedy="raise the container runtime's limit (CRI-O's pids_limit), or lower nodeSets[].resources.processes",
 )
