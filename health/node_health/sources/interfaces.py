@@ -13,6 +13,8 @@ LOOPBACK = "lo"
 IFF_UP = 1
 ERRORS = ("rx_errors", "tx_errors", "rx_crc_errors")
 PACKETS = ("rx_packets", "tx_packets")
+KIND = ("type", "device/vendor", "device/device")
+"""Files of an interface's kind: its link's type, such as 32 for InfiniBand, and its PCI device's maker and model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,8 @@ class Interface:
         mtu: in bytes.
         speed: in Mb/s; None: a virtual one, or nobody knows.
         half_duplex: whether it sends and receives by turns.
-        kin: what it shares with others that should be equal: their names without numbers.
+        kin: what it shares with others that should be equal: their names without numbers, their link's type and the
+            model of their device. Multus names those of all networks alike, net1 and so on.
     """
 
     name: str
@@ -99,7 +102,7 @@ def _interface(folder: Path) -> Interface:
         int(_read(folder / "mtu")),
         int(speed) if speed.isdigit() and int(speed) else None,
         _read(folder / "duplex") == "half" and (folder / "device").exists(),
-        folder.name.rstrip("0123456789"),
+        " ".join((folder.name.rstrip("0123456789"), *(_read(folder / file) for file in KIND))),
     )
 
 
