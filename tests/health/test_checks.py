@@ -84,6 +84,15 @@ def play_statvfs(root: Path, rows: dict[str, dict[str, int]], monkeypatch: pytes
     monkeypatch.setattr(os, "statvfs", played)
 
 
+def test_a_submount_that_refuses_root_to_list_it_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(folder: Path) -> Iterator[os.DirEntry[str]]:
+        raise PermissionError(13, "Permission denied")
+
+    machine = fake_machine.build(tmp_path)
+    monkeypatch.setattr(os, "scandir", refuses)
+    assert answer(machine, CHECKS["submounts"])[:2] == ("PASS", "/scratch answer")
+
+
 def test_each_check_has_scenarios() -> None:
     assert sorted(SCENARIOS) == sorted(CHECKS)
     assert len(CHECKS) >= 30

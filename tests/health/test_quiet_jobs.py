@@ -110,6 +110,25 @@ def test_an_old_heartbeat_counts_though_the_job_works(tmp_path: Path, tree: Path
     assert found == {7: (4000.0, CLOCK)}
 
 
+def test_a_heartbeat_in_a_home_that_refuses_root_is_found(
+    tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a server that squashes root does for a home of mode 0700."""
+    beat(tree / "home/alice")
+    really = os.open
+
+    def refuses_root(path: str | Path, flags: int, *, dir_fd: int | None = None) -> int:
+        if path == "alice" and os.geteuid() == 0:
+            raise PermissionError(13, "Permission denied")
+        return really(path, flags, dir_fd=dir_fd)
+
+    before = os.geteuid()
+    monkeypatch.setattr(os, "open", refuses_root)
+    found = quiet_jobs.heartbeats(fake_machine.build(tmp_path, {}), {7: Use(1.0, 1001)}, CLOCK + 4000)
+    assert found == {7: (4000.0, CLOCK)}
+    assert os.geteuid() == before
+
+
 @pytest.mark.parametrize("user", [1003, 1004, 1005])
 def test_a_home_leads_to_nothing_of_the_pods_own(tmp_path: Path, tree: Path, user: int) -> None:
     """Root in a job writes links, and the homes of users."""

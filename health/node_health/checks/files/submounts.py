@@ -7,6 +7,7 @@ file system with errors read-only. One that always was so, such as CVMFS, is wel
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from contract import paths, reasons
@@ -72,7 +73,8 @@ def _ask(machine: Machine, path: str, mounted: Mapping[str, mounts.Mount]) -> Su
         return Submount(wrong="is not mounted")
     try:
         room = file_systems.room(machine.path(point))
-        with os.scandir(machine.path(point)) as entries:
+        # A server that refuses root to list a folder of users has answered.
+        with suppress(PermissionError), os.scandir(machine.path(point)) as entries:
             next(entries, None)
     except OSError as error:
         return Submount(wrong=f"returns an error: {error.strerror}")

@@ -8,8 +8,8 @@ import os
 import pwd
 import re
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,7 +95,7 @@ def advanced(marks: Mapping[int, Mark], used: Mapping[int, Use], now: float, clo
 def heartbeats(machine: Machine, used: Mapping[int, Use], clock: float) -> dict[int, tuple[float, float]]:
     """Returns the ages of heartbeats, as `Quiet` has them, of the jobs that keep one."""
     tree = machine.path(paths.JAIL_TREE)
-    beats = {job: _beat(tree, _home(use.user), HEARTBEAT.format(job)) for job, use in used.items()}
+    beats = {job: _beat(tree, use.user, HEARTBEAT.format(job)) for job, use in used.items()}
     return {job: (max(0.0, clock - beat), beat) for job, beat in beats.items() if beat is not None}
 
 
@@ -126,12 +126,13 @@ def _home(user: int) -> str:
         return ""
 
 
-def _beat(tree: Path, home: str, name: str) -> float | None:
-    """Returns when a file of a home was changed; None without it, and where a part of its path is a link.
+def _beat(tree: Path, user: int, name: str) -> float | None:
+    """Returns when a file of a user's home was changed; None without it, and where a part of its path is a link.
 
-    Root in a job may change the tree. An absolute link in it would lead to the pod's own files here.
+    Root in a job may change the tree. An absolute link in it would lead to the pod's own files here. The user looks,
+    since storage of homes may refuse root.
     """
-    parts = [part for part in home.split("/") if part]
+    parts = [part for part in _home(user).split("/") if part]
     if not parts or ".." in parts:
         return None
     opened = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -139,12 +140,25 @@ def _beat(tree: Path, home: str, name: str) -> float | None:
         with ExitStack() as folders:
             folder = os.open(tree, opened)
             folders.callback(os.close, folder)
+            folders.enter_context(_effective(user))
             for part in parts:
                 folder = os.open(part, opened, dir_fd=folder)
                 folders.callback(os.close, folder)
             return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime
     except OSError:
         return None
+
+
+@contextmanager
+def _effective(user: int) -> Iterator[None]:
+    """Looks at files with a user's rights. The real id stays, so that no process of the user reaches this one."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(user)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
 
 
 def _read(file: Path, now: float) -> dict[int, Mark]:
