@@ -94,10 +94,11 @@ def below(spared: Collection[int], processes: Path = Path("/proc")) -> frozenset
     for stat in processes.glob("[0-9]*/stat"):
         with suppress(OSError):  # it has just ended
             parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-    found, latest = frozenset[int](), frozenset({os.getpid()})
-    while latest := frozenset(child for child, parent in parents.items() if parent in latest).difference(spared):
-        found |= latest
-    return found
+    descendants, latest = frozenset[int](), {os.getpid()}
+    # A number that two processes had, one after the other, may be below itself.
+    while latest := {child for child, parent in parents.items() if parent in latest}.difference(spared, descendants):
+        descendants |= latest
+    return descendants
 
 
 def _adopt(orphans: bool) -> None:

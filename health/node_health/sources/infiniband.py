@@ -94,8 +94,8 @@ class Adapters:
         Raises:
             DoesNotApplyError: none does, as adapters of some clouds.
         """
-        if found := [port for port in ports if f"{port} {kind}" in self.grew.by]:
-            return found
+        if counting := [port for port in ports if f"{port} {kind}" in self.grew.by]:
+            return counting
         raise DoesNotApplyError(f"the adapters do not count {kind}")
 
 
