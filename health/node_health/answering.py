@@ -20,7 +20,7 @@ LONGEST_EVIDENCE = 1000
 SKIPPED = "SKIPPED"
 PR_SET_CHILD_SUBREAPER = 36
 """linux/prctl.h. Processes whose parent ends become children of the nearest process above that set this."""
-ENDS_SOON, ENDS_WITHIN = 0.02, 0.2
+ENDS_SOON, ENDS_WITHIN = 0.02, 1.0
 """Seconds in which a killed process ends mostly, and at last, unless it waits in the kernel."""
 
 Ask = Callable[[], Mapping[str, Answer]]
@@ -118,13 +118,18 @@ def _has_children() -> bool:
 
 def _end_all(spared: Collection[int]) -> None:
     """Kills what is below this process until nothing is, or the rest waits in the kernel."""
-    begun = time.monotonic()
-    while _reap(spared) and (passed := time.monotonic() - begun) < ENDS_WITHIN:
-        # Most often only those are left that were killed right before. To look through /proc takes longer.
-        for process in below(spared) if passed > ENDS_SOON else ():
+    # Most often only those are left that were killed right before. To look through /proc takes longer.
+    soon = time.monotonic() + ENDS_SOON
+    while _reap(spared) and time.monotonic() < soon:
+        time.sleep(0.001)
+    until = time.monotonic() + ENDS_WITHIN
+    while _reap(spared):
+        for process in below(spared):
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
-        time.sleep(0.001)
+        if time.monotonic() > until:
+            return
+        time.sleep(0.01)
 
 
 def _reap(spared: Collection[int]) -> bool:

@@ -59,15 +59,7 @@ def test_all_of_a_question_ends_with_its_time(tmp_path: Path) -> None:
 
     answers = ask({"q": waits_for_a_program, "other": lambda: WELL}, 2, tmp_path / "hanging")
     assert answers == {"q": Finding(Verdict.UNKNOWN, "no answer within 2 s"), "other": WELL}
-    process = Path("/proc") / program.read_text()
-
-    def has_ended() -> bool:
-        try:
-            return ") Z" in (process / "stat").read_text()
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-
-    wait_until(has_ended)
+    wait_until(lambda: has_ended(program.read_text()))
     wait_until(lambda: time_box.still_hanging(tmp_path / "hanging/q") is None)
     assert ask({"q": lambda: WELL}, 60, tmp_path / "hanging") == {"q": WELL}
 
@@ -148,6 +140,13 @@ def wait_until(condition) -> None:
         time.sleep(0.05)  # Between looks at another process, which has no event to wait for.
 
 
+def has_ended(process: str) -> bool:
+    try:
+        return ") Z" in Path("/proc", process, "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def answer_of(say: Callable[[], Mapping[str, Answer]], tmp_path: Path, seconds: float = 60) -> dict[str, Answer]:
     """Answers of one question about two checks."""
     timed = time_box.ask([Question(("a", "b"), say)], seconds, tmp_path)
@@ -215,8 +214,7 @@ def test_a_process_that_a_check_leaves_behind_delays_nothing_and_ends(tmp_path: 
     begun = time.monotonic()
     assert answer_of(forks, tmp_path / "hanging") == {"a": WELL, "b": WELL}
     assert time.monotonic() - begun < 30
-    stat = Path("/proc") / left.read_text() / "stat"
-    wait_until(lambda: not stat.exists() or ") Z" in stat.read_text())
+    wait_until(lambda: has_ended(left.read_text()))
 
 
 def leaves_a_daemon(told: Path) -> None:
@@ -250,7 +248,7 @@ def test_a_daemon_that_a_check_leaves_ends_with_the_run(answers: bool, tmp_path:
         assert other.poll() is None
         other.kill()
     assert found == (WELL if answers else Finding(Verdict.UNKNOWN, "no answer within 5 s"))
-    assert not Path("/proc", daemon.read_text()).exists()
+    wait_until(lambda: has_ended(daemon.read_text()))
 
 
 def test_a_child_in_a_session_of_its_own_ends_with_its_check(tmp_path: Path) -> None:
@@ -263,7 +261,7 @@ def test_a_child_in_a_session_of_its_own_ends_with_its_check(tmp_path: Path) -> 
         return WELL
 
     assert ask({"q": hangs}, 5, tmp_path / "hanging") == {"q": Finding(Verdict.UNKNOWN, "no answer within 5 s")}
-    assert not Path("/proc", program.read_text()).exists()
+    wait_until(lambda: has_ended(program.read_text()))
 
 
 def test_a_check_that_fills_its_pipe_is_given_up(tmp_path: Path) -> None:
