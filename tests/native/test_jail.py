@@ -1,6 +1,7 @@
 """The jail library, under sanitizers, in mount namespaces of its own."""
 
 import os
+import re
 import socket
 import subprocess
 import threading
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.native.conftest import REPOSITORY
 from tests.native.trial_tree import run_in_tree
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes mount namespaces")
@@ -185,7 +187,7 @@ def test_a_session_follows_no_link_that_stands_where_slurmds_spool_would(trial: 
 
 
 def asked(root: Path, probe: Path, *steps: str) -> int:
-    """How often the probe, once its root is that folder, speaks to a daemon of this root in nscd's place."""
+    """Return how often the probe, once its root is that folder, asks a daemon in nscd's place there."""
     served = root / "var/run/nscd/socket"
     served.parent.mkdir(parents=True, exist_ok=True)
     served.unlink(missing_ok=True)
@@ -216,6 +218,12 @@ def asked(root: Path, probe: Path, *steps: str) -> int:
 
 
 def test_a_daemon_of_the_users_root_answers_no_question_about_hosts(jail_steps: Path, tmp_path: Path) -> None:
-    """glibc asks nscd, at a path below the root that it is in, and again after a hundred questions without one."""
+    """glibc asks nscd, at a path below its root, and again after a hundred questions without one."""
     assert asked(tmp_path, jail_steps, f"chroot={tmp_path}", "resolve=1") > 0
     assert asked(tmp_path, jail_steps, "preload", f"chroot={tmp_path}", "resolve=300") == 0
+
+
+def test_the_pods_programs_look_hosts_up_as_their_image_says() -> None:
+    configured = REPOSITORY / "images/slurm/rootfs/etc/nsswitch.conf"
+    (line,) = re.findall(r"^hosts: +(.+)$", configured.read_text(), re.MULTILINE)
+    assert f'__nss_configure_lookup("hosts", "{line}")' in (REPOSITORY / "native/jail/nss_preload.c").read_text()
