@@ -32,7 +32,7 @@ ROOT_GUARD = "root_guard.so"
 """Library of Slurm's commands. It tells root of the jail whom Slurm obeys (native/doors/root_guard.c)."""
 NSS = "libnss_jail.so.2"
 """NSS module with the jail's users, for daemons and sshd (native/login/nss_jail.c)."""
-OURS = ("spank_jail.so", "job_submit_jail.so")
+OURS = ("spank_jail.so", "job_submit_jail.so", "mpi_openmpi.so")
 """Plugins of native/, installed beside Slurm's."""
 DAEMONS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "sackd", "slurmstepd")
 LOADED_BY_NAME = ("libgcc_s.so.1",)
