@@ -31,14 +31,14 @@ struct job {
     bool kept; /* job_keep sets the rest */
     const char *root;
     int lock;
-    sigset_t mask;                    /* signal mask of job_keep's caller */
-    sem_t born;                       /* posted when job_init is born, or cannot be */
+    sigset_t mask; /* signal mask of job_keep's caller */
+    sem_t born;    /* posted when job_init is born, or cannot be */
     /* NULL, or what the thread that starts job_init does after job_may_confine; the job's steps wait for it. On failure
      * it returns -1 with the reason in jail->why, and the job has no namespaces. */
     int (*confine)(struct jail *jail);
     sem_t may_confine;
-    sem_t started; /* posted when job_init's exec and `confine` are done, or have failed */
-    pid_t init;    /* after it: job_init, or 0 */
+    sem_t started;                    /* posted when job_init's exec and `confine` are done, or have failed */
+    pid_t init;                       /* after it: job_init, or 0 */
     int outer, inner, processes, ipc; /* descriptors of the namespaces, or -1 */
     int own_processes;
 };

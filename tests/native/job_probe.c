@@ -125,18 +125,37 @@ static bool is_locked(int file, off_t byte) {
 }
 
 /* Looks without a pause, from job_init's exec until its end. As a step does, it asks for JOB_STARTS first. */
-static _Noreturn void watch(const struct job *job) {
+static _Noreturn void watch(const struct job *job, int told) {
     char path[PATH_MAX];
     bool starts, lives;
     job_lock_path(job, path, sizeof(path));
     int file = open(path, O_RDWR | O_CLOEXEC);
     while (!is_locked(file, JOB_LIVES))
         usleep(1000);
+    close(told);
     do {
         starts = is_locked(file, JOB_STARTS);
         lives = is_locked(file, JOB_LIVES);
     } while (starts && lives);
     _exit(lives ? EXIT_FAILURE : EXIT_SUCCESS);
+}
+
+/* Returns once the watcher looks. */
+static pid_t start_watching(const struct job *job) {
+    int told[2];
+    char nothing;
+    if (pipe(told))
+        return -1;
+    pid_t watcher = fork();
+    if (watcher == 0) {
+        close(told[0]);
+        watch(job, told[1]);
+    }
+    close(told[1]);
+    if (read(told[0], &nothing, 1))
+        watcher = -1;
+    close(told[0]);
+    return watcher;
 }
 
 static int confines(struct jail *jail) {
@@ -182,8 +201,7 @@ int main(int argc, char *argv[]) {
             continue;
         }
         if (!strcmp(argv[i], "watch")) {
-            if ((watcher = fork()) == 0)
-                watch(&job);
+            watcher = start_watching(&job);
             continue;
         }
         if (!strcmp(argv[i], "census")) {
