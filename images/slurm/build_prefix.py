@@ -16,6 +16,8 @@ PREFIX = Path("/opt/slurm")
 PLUGINS = PREFIX / "lib" / "slurm-wlm"
 ASIDE = {"mpi_pmi2.so": PREFIX / "lib" / "slurm-pmi2"}
 """Plugins that Slurm loads only where the configuration names their folder (docs/adr/0022)."""
+NAMED_BY_USERS = "mpi_"
+"""Plugins that slurmstepd loads, as root, because a user names one (`srun --mpi`). The image leaves others out."""
 LIBRARIES = PREFIX / "lib"
 STEPD = PREFIX / "sbin" / "slurmstepd"
 GUARD = "stepd_guard.so"
@@ -30,7 +32,7 @@ ROOT_GUARD = "root_guard.so"
 """Library of Slurm's commands. It tells root of the jail whom Slurm obeys (native/doors/root_guard.c)."""
 NSS = "libnss_jail.so.2"
 """NSS module with the jail's users, for daemons and sshd (native/login/nss_jail.c)."""
-OURS = ("spank_jail.so", "job_submit_jail.so")
+OURS = ("spank_jail.so", "job_submit_jail.so", "mpi_openmpi.so")
 """Plugins of native/, installed beside Slurm's."""
 DAEMONS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "sackd", "slurmstepd")
 LOADED_BY_NAME = ("libgcc_s.so.1",)
@@ -53,7 +55,7 @@ def main(staging: Path, native: Path, more: Path) -> None:
     programs = {PREFIX / "bin" / path.name: path for path in client_programs()}
     del programs[PREFIX / "bin" / "sbcast"]  # ours is in its place
     programs |= {PREFIX / "sbin" / name: Path("/usr/sbin") / name for name in DAEMONS}
-    plugins = {ASIDE.get(path.name, PLUGINS) / path.name: path for path in compiled_in_plugins.glob("*.so*")}
+    plugins = {target_of(path.name): path for path in compiled_in_plugins.glob("*.so*") if is_wanted(path.name)}
     plugins |= {PLUGINS / name: native / name for name in OURS}
     for file in sorted(more.glob("*.so")):
         if PLUGINS / file.name in plugins:
@@ -89,6 +91,16 @@ def main(staging: Path, native: Path, more: Path) -> None:
     copied = [*programs.values(), *plugins.values(), *libraries.values(), interpreter]
     note_packages(staging / "var/lib/dpkg/status.d", packages_of(copied))
     (staging / "opt/slurm/VERSION").write_text(output("dpkg-query", "-W", "-f", "${Version}", "slurmd") + "\n")
+
+
+def target_of(plugin: str) -> Path:
+    """Returns where the image has a plugin of Slurm's, by its file's name."""
+    return ASIDE.get(plugin, PLUGINS) / plugin
+
+
+def is_wanted(plugin: str) -> bool:
+    """Tells whether the image has a plugin of Slurm's, by its file's name."""
+    return plugin in ASIDE or not plugin.startswith(NAMED_BY_USERS)
 
 
 def packages_of(files: Iterable[Path]) -> set[str]:

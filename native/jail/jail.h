@@ -56,7 +56,7 @@ int jail_verify(struct jail *jail);
 int jail_drop_capabilities(struct jail *jail);
 
 /* Loads the libraries that glibc would otherwise load later, from the users' root. Reads nsswitch.conf, too: glibc does
- * not read it again after "/" has changed. */
+ * not read it again after "/" has changed. From then on no nscd answers questions about hosts. */
 void jail_preload_nss(void);
 
 /* Makes the C library look up users in the files of the current root from now on. It loads no module for that. */

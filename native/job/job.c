@@ -136,9 +136,10 @@ static _Noreturn void *keep(void *argument) {
     } else if (job->confine) {
         await(&job->may_confine);
         if (job->confine(&jail)) {
-            leave_reason(&jail, path);
+            /* First: leave_reason closes a descriptor of the lock's file, which gives up JOB_STARTS. */
             jail_end_child(job->init, END_MILLISECONDS);
             job->init = 0;
+            leave_reason(&jail, path);
         }
     }
     /* Gives up JOB_STARTS as well: a step that finds no job_init now finds the reason. */

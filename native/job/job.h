@@ -3,7 +3,7 @@
  * The job's extern step starts job_init (job_init.c), process 1 of the job's process namespace, which ends with that
  * step. The kernel then ends the rest of the job, and its /tmp, /dev/shm and mounts vanish. job_init holds locks on a
  * file named after the job. The locks tell its process id and vanish with it, so a stale file misleads nobody. Only a
- * step that comes before the namespaces are made waits for them. */
+ * step that comes before the namespaces are made, or before the extern step is confined, waits. */
 #ifndef PULUMI_SLURM_JOB_H
 #define PULUMI_SLURM_JOB_H
 
@@ -31,14 +31,14 @@ struct job {
     bool kept; /* job_keep sets the rest */
     const char *root;
     int lock;
-    sigset_t mask;                    /* signal mask of job_keep's caller */
-    sem_t born;                       /* posted when job_init is born, or cannot be */
+    sigset_t mask; /* signal mask of job_keep's caller */
+    sem_t born;    /* posted when job_init is born, or cannot be */
     /* NULL, or what the thread that starts job_init does after job_may_confine; the job's steps wait for it. On failure
      * it returns -1 with the reason in jail->why, and the job has no namespaces. */
     int (*confine)(struct jail *jail);
     sem_t may_confine;
-    sem_t started; /* posted when job_init's exec and `confine` are done, or have failed */
-    pid_t init;    /* after it: job_init, or 0 */
+    sem_t started;                    /* posted when job_init's exec and `confine` are done, or have failed */
+    pid_t init;                       /* after it: job_init, or 0 */
     int outer, inner, processes, ipc; /* descriptors of the namespaces, or -1 */
     int own_processes;
 };
@@ -57,7 +57,7 @@ void job_may_confine(struct job *job);
 /* For job_keep's caller: waits until job_init's exec and `confine` are done or have failed. */
 void job_await_start(struct job *job);
 
-/* For job_keep's caller: waits until the namespaces are made. */
+/* For job_keep's caller: waits until the namespaces are made. With `confine`, call job_may_confine before. */
 int job_await(struct jail *jail, struct job *job, int seconds);
 
 /* Ends job_init, and with it all processes in the namespaces. Does nothing before job_keep. */

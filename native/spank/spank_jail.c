@@ -55,7 +55,7 @@ static int confine_slurmstepd(struct jail *jail) {
 }
 
 /* Confines the extern step, whose only child is job_init. The job's steps wait for it (job.h); slurmd, and so the user,
- * do not. */
+ * do not. So slurmd never learns of a failure here; the steps do. */
 static int confine_extern_step(struct jail *jail) {
     int failed = confine_slurmstepd(jail);
     if (failed)

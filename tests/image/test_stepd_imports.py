@@ -85,3 +85,9 @@ def test_nothing_that_slurmstepd_loads_starts_a_process_unseen(image: Path) -> N
     assert len({file for file, _ in taken}) > 50
     assert not [each for each in taken if each[1] in BY_STEALTH]
     assert {file for file, call in taken if call == "clone"} == MAY_CLONE
+
+
+def test_no_user_names_a_plugin_that_slurmstepd_then_loads(image: Path) -> None:
+    """Slurm's `mpi/cray_shasta` writes outside of its memory, at an index that a user's launch has (docs/adr/0022)."""
+    assert {file.name for file in (image / PREFIX).rglob("mpi_*")} == {"mpi_pmi2.so", "mpi_openmpi.so"}
+    assert [file.name for file in (image / PREFIX / "lib/slurm-wlm").glob("mpi_*")] == ["mpi_openmpi.so"]

@@ -114,12 +114,13 @@ grep -q slurm-pmi2 ~/own.conf && export SLURM_CONF=$HOME/own.conf
 """
 
 
-def test_no_task_speaks_to_pmi2_unless_the_configuration_has_it(cluster: SmallCluster) -> None:
-    """Its parser corrupts slurmstepd's memory on a user's message (docs/adr/0022)."""
+def test_no_step_has_an_mpi_plugin_unless_the_configuration_has_it(cluster: SmallCluster) -> None:
+    """PMI-2's parser corrupts slurmstepd's memory on a user's message, Cray's on a user's launch (docs/adr/0022)."""
     ask = "timeout 50 srun -Q -n1 --mpi=pmi2 sh -c 'echo started; env' 2>&1"
-    plain = cluster.jail(ask, user=ALICE)
-    assert "started" not in plain.stdout
-    assert "mpi/pmi2" in plain.stdout
+    for plugin in ("pmi2", "cray_shasta"):
+        plain = cluster.jail(ask.replace("pmi2", plugin), user=ALICE)
+        assert "started" not in plain.stdout
+        assert f"mpi/{plugin}" in plain.stdout
     forged = cluster.jail(OWN_CONFIGURATION + ask, user=ALICE)
     assert "own.conf" not in forged.stderr
     assert "PMI_FD" not in forged.stdout, "slurmstepd has no such plugin, whatever the client has"

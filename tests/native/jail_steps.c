@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +56,16 @@ static const char *climb(struct jail *jail) {
     return top.st_dev == jail->device && top.st_ino == jail->inode ? "still in the jail" : "out";
 }
 
+/* Looks a host up again and again, as slurmstepd does while slurmctld is away. */
+static const char *resolve(int times) {
+    const struct addrinfo one_answer = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *answers = NULL;
+    for (int i = 0; i < times; i++)
+        if (!getaddrinfo("localhost", NULL, &one_answer, &answers))
+            freeaddrinfo(answers);
+    return "ok";
+}
+
 static void step(struct jail *jail, const char *name) {
     const char *path = strchr(name, '=') ? strchr(name, '=') + 1 : "/";
     const char *said = "unknown step";
@@ -74,6 +85,12 @@ static void step(struct jail *jail, const char *name) {
         said = outcome(jail, jail_drop_capabilities(jail));
     else if (!strcmp(name, "climb"))
         said = climb(jail);
+    else if (!strcmp(name, "preload"))
+        jail_preload_nss(), said = "ok";
+    else if (!strncmp(name, "chroot=", 7))
+        said = system_call(chroot(path) || chdir("/"));
+    else if (!strncmp(name, "resolve=", 8))
+        said = resolve((int)strtol(path, NULL, 10));
     else if (!strcmp(name, "mount"))
         said = system_call(mount("none", "/", "tmpfs", 0, NULL));
     else if (!strncmp(name, "exists=", 7))

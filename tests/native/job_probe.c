@@ -2,12 +2,17 @@
  * shell line as its task. Each further argument is one more step, the word "ordinary" before it runs it as an ordinary
  * user; the word "census" tells what this process and job_init hold. The word "scarce" tells what a step holds after it
  * failed to join, since it may open too few descriptors. After the word "early", which comes first, the first step
- * comes before the namespaces are made. Usage: job_probe ROOT [early] LINE... */
+ * comes before the namespaces are made. After "confines" or "fails to confine" this process is not confined until the
+ * words "may confine"; "watch" is a step that fails if it could enter between them and job_init's end. Usage: job_probe
+ * ROOT [early | confines | fails to confine] LINE... */
 #include "confine.h"
 #include "job.h"
+#include "job_find.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,6 +119,45 @@ static _Noreturn void scarce(const char *root) {
     _exit(EXIT_SUCCESS);
 }
 
+static bool is_locked(int file, off_t byte) {
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    return !fcntl(file, F_GETLK, &lock) && lock.l_type != F_UNLCK;
+}
+
+/* Looks without a pause, from job_init's exec until its end. As a step does, it asks for JOB_STARTS first. */
+static _Noreturn void watch(const struct job *job, int told) {
+    char path[PATH_MAX];
+    bool starts, lives;
+    job_lock_path(job, path, sizeof(path));
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    while (!is_locked(file, JOB_LIVES))
+        usleep(1000);
+    close(told);
+    do {
+        starts = is_locked(file, JOB_STARTS);
+        lives = is_locked(file, JOB_LIVES);
+    } while (starts && lives);
+    _exit(lives ? EXIT_FAILURE : EXIT_SUCCESS);
+}
+
+/* Returns once the watcher looks. */
+static pid_t start_watching(const struct job *job) {
+    int told[2];
+    char nothing;
+    if (pipe(told))
+        return -1;
+    pid_t watcher = fork();
+    if (watcher == 0) {
+        close(told[0]);
+        watch(job, told[1]);
+    }
+    close(told[1]);
+    if (read(told[0], &nothing, 1))
+        watcher = -1;
+    close(told[0]);
+    return watcher;
+}
+
 static int confines(struct jail *jail) {
     (void)jail;
     return 0;
@@ -138,6 +182,7 @@ int main(int argc, char *argv[]) {
     struct jail jail;
     struct job job;
     uid_t user = 0;
+    pid_t watcher = 0;
     if (argc < 2)
         return EXIT_FAILURE;
     jail_init(&jail, argv[1]);
@@ -155,6 +200,10 @@ int main(int argc, char *argv[]) {
             job_may_confine(&job);
             continue;
         }
+        if (!strcmp(argv[i], "watch")) {
+            watcher = start_watching(&job);
+            continue;
+        }
         if (!strcmp(argv[i], "census")) {
             census(job.init);
             continue;
@@ -169,5 +218,7 @@ int main(int argc, char *argv[]) {
         user = 0;
     }
     job_end(&job);
+    if (watcher)
+        printf("-> %d\n", outcome_of(watcher));
     return EXIT_SUCCESS;
 }

@@ -1,10 +1,15 @@
 """The jail library, under sanitizers, in mount namespaces of its own."""
 
 import os
+import re
+import socket
+import subprocess
+import threading
 from pathlib import Path
 
 import pytest
 
+from tests.native.conftest import REPOSITORY
 from tests.native.trial_tree import run_in_tree
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes mount namespaces")
@@ -179,3 +184,46 @@ def test_a_session_follows_no_link_that_stands_where_slurmds_spool_would(trial: 
     linked = f'mkdir -p "$JAIL/goal/spool/slurmd/kept"; rm -r "$JAIL/{link}"; ln -s {target} "$JAIL/{link}"'
     said = trial.run("enter", "hide", "exists=/goal/spool/slurmd/kept", "make=/goal/spool/slurmd/new", spoil=linked)
     assert set(said.values()) == {"ok"}, said
+
+
+def asked(root: Path, probe: Path, *steps: str) -> int:
+    """Return how often the probe, once its root is that folder, asks a daemon in nscd's place there."""
+    served = root / "var/run/nscd/socket"
+    served.parent.mkdir(parents=True, exist_ok=True)
+    served.unlink(missing_ok=True)
+    count = 0
+
+    def answer(listening: socket.socket) -> None:
+        nonlocal count
+        while True:
+            try:
+                listening.accept()[0].close()
+            except OSError:
+                return
+            count += 1
+
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(served))
+        listening.listen(8)
+        serving = threading.Thread(target=answer, args=(listening,))
+        serving.start()
+        try:
+            # The leak check wants a /proc in the new root.
+            environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
+            subprocess.run([probe, root, *steps], check=True, timeout=60, capture_output=True, env=environment)
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            serving.join()
+    return count
+
+
+def test_a_daemon_of_the_users_root_answers_no_question_about_hosts(jail_steps: Path, tmp_path: Path) -> None:
+    """glibc asks nscd, at a path below its root, and again after a hundred questions without one."""
+    assert asked(tmp_path, jail_steps, f"chroot={tmp_path}", "resolve=1") > 0
+    assert asked(tmp_path, jail_steps, "preload", f"chroot={tmp_path}", "resolve=300") == 0
+
+
+def test_the_pods_programs_look_hosts_up_as_their_image_says() -> None:
+    configured = REPOSITORY / "images/slurm/rootfs/etc/nsswitch.conf"
+    (line,) = re.findall(r"^hosts: +(.+)$", configured.read_text(), re.MULTILINE)
+    assert f'__nss_configure_lookup("hosts", "{line}")' in (REPOSITORY / "native/jail/nss_preload.c").read_text()

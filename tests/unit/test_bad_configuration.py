@@ -391,6 +391,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("slurm.options", {"PrologFlags": "Alloc,RunInJob"}, "want PrologFlags without runinjob"),
     ("slurm.options", {"SlurmctldParameters": "allow_user_triggers"}, "slurmctld would run users' programs"),
     ("slurm.options", {"SlurmctldParameters": "Enable_Stepmgr"}, "slurmstepd would hold slurm.key on the job's node"),
+    ("slurm.options", {"SlurmdParameters": "no_contain_spank=yes"}, "want SlurmdParameters without contain_spank"),
     (
         "slurm.options",
         {"SlurmctldParameters": "-enable_expedited_requeue,-enable_configless"},
@@ -443,6 +444,7 @@ BAD: list[tuple[str, Any, str]] = [
     ),
     ("slurm.options", {"JobCompType": "jobcomp/script"}, "want jobcomp/elasticsearch or jobcomp/kafka or"),
     ("slurm.options", {"AcctGatherEnergyType": "acct_gather_energy/ipmi"}, "want acct_gather_energy/gpu or"),
+    ("slurm.options", {"SwitchType": "switch/nvidia_imex"}, "want switch/none: others need programs or files that"),
     *(
         ("slurm.options", {key: "x"}, f"want another key: {key} is set by this program")
         for key in (

@@ -61,7 +61,7 @@ VALUES: Mapping[str, tuple[str, ...]] = {
     "network": ("127.0.0.1:6818",),
     "export": ("ALL", "NONE", f"ALL,LD_PRELOAD={LIBRARY}", f"ALL,PATH={FOLDER}", "ALL,SLURM_CONF=/proc/1/root/etc/x"),
     "propagate": ("ALL", "NONE"),
-    "mpi": ("none", "pmi2", "../../home/witness/library"),
+    "mpi": ("none", "pmi2", "cray_shasta", "../../home/witness/library"),
     "container-type": ("../../home/witness/library",),
     "container-id": ("../../../run/slurm-node", "witness"),
     "context": ("system_u",),

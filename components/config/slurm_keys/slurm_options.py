@@ -134,6 +134,8 @@ _ONE_OF: Final = {
     "JobCompType": ("jobcomp/none", "jobcomp/elasticsearch", "jobcomp/kafka", "jobcomp/mysql"),
     "JobSubmitPlugins": ("all_partitions", "defaults", "logging", "pbs", "require_timelimit", "throttle"),
     "MpiDefault": ("none",),
+    # slurmstepd makes device files for the other; a pod may not (MKNOD).
+    "SwitchType": ("switch/none",),
     "TaskPlugin": ("task/none", "task/affinity", "task/cgroup"),
 }
 CHOICES: Final = {key.lower(): frozenset(words) for key, words in _ONE_OF.items()}
@@ -217,8 +219,8 @@ def refusal(name: str, value: str) -> str:
     key, words = name.lower(), value.lower().split(",")
     if key == "selecttypeparameters":
         return select_parameters.refusal(value)
-    bare = {word.partition("=")[0] for word in words}
-    reasons = [f"{name} without {word}: {reason}" for word, reason in NOT.get(key, {}).items() if word in bare]
+    # Slurm takes most of them from the middle of a longer word, too.
+    reasons = [f"{name} without {word}: {reason}" for word, reason in NOT.get(key, {}).items() if word in value.lower()]
     if key in CHOICES and not CHOICES[key].issuperset(words):
         reasons.append(f"{' or '.join(sorted(CHOICES[key]))}: others need programs or files that pods do not have")
     return "; ".join(reasons)
