@@ -65,5 +65,5 @@ CHECK = Check(
     judge,
     fails="",
     warns="the time service admits a large error. UNKNOWN: there is none that tells the kernel",
-    remedy="mend the Kubernetes node's chronyd, which tells the kernel only with `rtcsync`, or systemd-timesyncd",
+    remedy="repair the Kubernetes node's chronyd, which tells the kernel only with `rtcsync`, or systemd-timesyncd",
 )

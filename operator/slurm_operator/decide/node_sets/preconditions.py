@@ -36,7 +36,7 @@ def hold(decided: actions.NodeAction, now: SlurmNode) -> bool:
 
 
 def _is_still_out(node: SlurmNode) -> bool:
-    """Return True if a node without a pod is out of service and idle: its next pod may have registered meanwhile.
+    """Return whether a node without a pod is out of service and idle: its next pod may have registered meanwhile.
 
     An external node of that name is somebody else's.
     """
