@@ -174,23 +174,6 @@ def test_a_list_that_was_too_long_is_left_for_a_while() -> None:
     assert rest.asked == ["states", "states"]
 
 
-@pytest.mark.parametrize(("waiting", "forgotten"), [(job_listing.MOST_LISTED + 1, 0), (100_000, 480)])
-def test_jobs_of_a_very_deep_queue_that_ended_together_are_listed_when_slurmctld_has_forgotten_them(
-    waiting: int, forgotten: float
-) -> None:
-    clock = Clock()
-    listing = job_listing.JobListing(clock)
-    rest = PlayedRest({"7": "RUNNING"}, waiting)
-    assert isinstance(with_processes(rest, listing), TooDeep)
-    rest.waiting = 1
-    for seconds in (0, 479) if forgotten else ():
-        clock.now = 1000 + seconds
-        assert isinstance(with_processes(rest, listing), TooDeep)
-    assert rest.asked == []
-    clock.now = 1000 + forgotten
-    assert isinstance(with_processes(rest, listing), Jobs)
-
-
 def test_a_refused_look_leaves_all_unknown() -> None:
     found = with_processes(PlayedRest({"7": "RUNNING", "13": "RUNNING"}))
     assert found == Unknown(Trouble.UNREACHABLE, "away")

@@ -34,13 +34,6 @@ JUDGED_FROM_SECONDS = 10.0
 """A look that had this time and did not finish pauses further looks for REST_SECONDS."""
 REST_SECONDS = 600.0
 """Pause after a list that was too long or too slow: slurmctld's own count leaves out ended jobs, and may be old."""
-MOST_ENDED = 30_000
-"""Jobs that may end together and be listed all the same: that takes slurmrestd seconds, and minutes for 100,000."""
-FORGOTTEN_SECONDS = 480.0
-"""By then slurmctld has forgotten the jobs of a deeper queue.
-
-These are 300 s (MinJobAge). To them comes at most a minute each until it looks at ages, counts jobs, and is asked.
-"""
 NAMES_SECONDS = 3600.0
 """Only `scontrol update` changes the nodes that a job asks for, so each job is read once an hour."""
 _FOR_NODES = frozenset({"None", "Resources", "Priority", "ReqNodeNotAvail", "PartitionConfig", "PartitionNodeLimit"})
@@ -63,8 +56,6 @@ class JobListing:
         """Job records that this pass has read."""
         self._listed: tuple[str, _States] | None = None
         """The slurmrestd, and the states that this pass has listed last."""
-        self._deepest_at: dict[str, float] = {}
-        """By slurmrestd: when more than MOST_ENDED jobs waited and ran."""
 
     def begin_pass(self) -> None:
         """Forget what the pass before has read and listed."""
@@ -187,10 +178,7 @@ class JobListing:
         count = await rest.job_count()
         if count is None:
             return TooDeep(Reason.JOBS_NOT_LISTED, "slurmctld has not counted its jobs yet")
-        if count > MOST_ENDED:
-            self._deepest_at[rest.url] = self._clock()
-        # A list has ended jobs, too, which that number leaves out.
-        if count > MOST_LISTED or self._clock() < self._deepest_at.get(rest.url, -math.inf) + FORGOTTEN_SECONDS:
+        if count > MOST_LISTED:
             return deep
         states = await rest.job_states()
         if len(states) > MOST_LISTED:
