@@ -17,7 +17,7 @@ void *mpi_p_client_prelaunch(const void *step, char ***environment);
 int mpi_p_client_fini(void *state);
 void *mpi_p_conf_get(void);
 void *mpi_p_conf_get_printable(void);
-void mpi_p_conf_options(void **options, int *count);
+void mpi_p_conf_options(void **options, const int *count);
 void mpi_p_conf_set(void *table);
 int mpi_p_slurmstepd_prefork(const void *step, char ***environment);
 int mpi_p_slurmstepd_task(const void *task, char ***environment);
@@ -42,7 +42,7 @@ void *mpi_p_conf_get_printable(void) {
     return NULL;
 }
 
-void mpi_p_conf_options(void **options, int *count) {
+void mpi_p_conf_options(void **options, const int *count) {
     (void)options, (void)count;
 }
 
