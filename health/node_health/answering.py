@@ -121,7 +121,7 @@ def _end_all(spared: Collection[int]) -> None:
     # Most often only those are left that were killed right before. To look through /proc takes longer.
     soon = time.monotonic() + ENDS_SOON
     while _reap(spared) and time.monotonic() < soon:
-        time.sleep(0.001)
+        time.sleep(0.001)  # No wait for a child has a deadline.
     until = time.monotonic() + ENDS_WITHIN
     while _reap(spared):
         for process in below(spared):
@@ -129,7 +129,7 @@ def _end_all(spared: Collection[int]) -> None:
                 os.kill(process, signal.SIGKILL)
         if time.monotonic() > until:
             return
-        time.sleep(0.01)
+        time.sleep(0.01)  # The kernel tells nobody when the last descendant ends.
 
 
 def _reap(spared: Collection[int]) -> bool:
