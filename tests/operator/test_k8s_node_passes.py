@@ -18,7 +18,7 @@ from contract import names
 from contract.conditions import Reason
 from tests.operator.operator_rights import let_read_nodes
 from tests.operator.played_clients import LeaseFor
-from tests.operator.world import STRATEGIC, World, custom, until
+from tests.operator.world import STRATEGIC, World, custom, knows, until
 
 pytestmark = pytest.mark.apiserver
 NODES = "/api/v1/nodes"
@@ -174,6 +174,7 @@ def test_a_dry_run_tells_and_many_machines_that_are_away_at_once_open_the_breake
     wait = functools.partial(world.wait, plural="nodesets", name="cpu")
     name = k8s_nodes.names["cpu-1"]
     world.patch("nodesets", "cpu", {"spec": {"reactions": {"dryRun": True, "afterSeconds": 0}}})
+    knows(world, "nodesets", "cpu")
     k8s_nodes.status("cpu-1", "Unknown")
     told = wait("Degraded", "True", "WouldDrain")
     assert f"would drain cpu-1: pulumi-slurm:node {name} is not ready" in told["message"]

@@ -53,7 +53,8 @@ def test_a_quota_that_refuses_pods_ends_both_waits_in_the_api_servers_words(
     forbid_more_pods(running_operator)
     running_operator.scale(3)
     running_operator.wait("Degraded", "True", "PodsRefused", plural="nodesets", name="cpu")
-    assert "is forbidden: exceeded quota: small, requested" in running_operator.wait("Available", "False")["message"]
+    words = "is forbidden: exceeded quota: small, requested"
+    until(lambda: words in running_operator.condition("Available")["message"], "the cluster's status has the words")
     for wait in (availability.wait, nodes_ready.wait):
         with pytest.raises(
             UnavailableError, match=r"StatefulSet cpu: .*is forbidden: exceeded quota: small, requested"

@@ -264,6 +264,16 @@ def settles(world: World, size: int) -> None:
     world.wait("Progressing", "False")
 
 
+def knows(world: World, plural: str, name: str) -> None:
+    """Wait until the operator's status says that it has seen the object as it is."""
+
+    def current() -> bool:
+        there = world.get(plural, name)
+        return bool(there.get("status", {}).get("observedGeneration") == there["metadata"]["generation"])
+
+    until(current, f"the operator knows {name} as it is", 90)
+
+
 def passes(world: World, count: int) -> None:
     """Wait until the operator has looked at Slurm some more times."""
     calls = world.slurm.calls
