@@ -179,6 +179,25 @@ def test_a_new_node_that_fails_is_drained_for_that_and_one_that_could_not_look_w
         assert bool(begins(decide(UNTESTED, None, ledger=Ledger(latest=said)))) is due
 
 
+@pytest.mark.parametrize("why", [WHY, f"{reasons.LONG_CHECK}bandwidth: job 6 TIMEOUT"], ids=["new", "tried again"])
+def test_a_person_lifts_the_drain_of_a_failure_as_soon_as_that_counts(why: str) -> None:
+    job = CheckJob(7, "bandwidth", "cpu-1", NOW, "job 7 TIMEOUT", aim=Aim.RETRIES)
+    known = Ledger({7: job}, retries={"cpu-1": Retry("bandwidth", "cpu-1", why)})
+    failed = node("cpu-1", "IDLE DRAIN", f"{reasons.LONG_CHECK}bandwidth: job 7 TIMEOUT")
+    check = dataclasses.replace(FIRST, share_percent=100)
+
+    def decided(there: SlurmNode, ledger: Ledger, *reservations: Reservation) -> long_checks.Decision:
+        sets_there = {"cpu": state(4, there)}
+        return long_checks.decide([check], sets_there, ledger, ledger, {}, NOW, {"cpu-1": there}, reservations)
+
+    first = decided(failed, known, OURS)
+    assert first.changes == [Counted(7, Verdict.FAIL, NOW, "job 7 TIMEOUT"), Over("cpu-1")]
+    assert first.actions == [EndReservation(NAME, "the node is drained again")]
+    then = decided(node("cpu-1"), changes.changed(known, first.changes))
+    assert (then.drains, then.actions) == ([], [])
+    assert "cpu-1" in {submission.node for submission in then.submissions}, "it is the next to be tested"
+
+
 def test_a_failure_that_was_seen_late_drains_an_untested_node() -> None:
     failed = CheckJob(7, "bandwidth", "cpu-1", NOW, "job 7 TIMEOUT")
     known = Ledger({7: failed})

@@ -17,7 +17,7 @@ from contract.conditions import Reason
 from slurm_operator import drains
 from slurm_operator.actions import Action, Drain
 from slurm_operator.decide.cluster.checks import reports, requests, retries, selection
-from slurm_operator.decide.cluster.checks.changes import Change, Counted, Failed
+from slurm_operator.decide.cluster.checks.changes import Change, Counted, Failed, Over
 from slurm_operator.decide.cluster.checks.ledger import Aim, CheckJob, Ledger, Verdict
 from slurm_operator.decide.cluster.checks.selection import Submission
 from slurm_operator.decide.nodes import slurm_nodes
@@ -190,6 +190,10 @@ def _react(
     if check is None or not check.drains or there is None or node is None or drains.is_anothers(node):
         # Whoever took it out of service brings it back, and then its turn comes first.
         _count(decided, ledger, job, (Verdict.FAIL, why), now)
+        retry = ledger.retries.get(job.node)
+        if retry and node and drains.is_drained(node) and node.reason != retry.why:
+            # A later pass must not take a person's undrain for a drain that is still to be made.
+            decided.changes.append(Over(job.node))
         return True
     if drains.is_drained(node) and drains.owner(node) is not Owner.UNTESTED:
         return True  # By this operator or the node itself, who lift that: then its turn comes.
