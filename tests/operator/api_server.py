@@ -18,6 +18,8 @@ from slurm_operator.clients import access
 
 CRDS = Path(__file__).parents[2] / "operator" / "crds"
 STRATEGIC = {"Content-Type": "application/merge-patch+json"}
+WAIT_SECONDS = 120.0
+"""Deadline of a wait for some passes of an operator, on cores that all lanes of the suite share."""
 
 
 def access_by(kubeconfig: Path) -> kopf.ConnectionInfo:
@@ -69,7 +71,7 @@ class Admin:
         return conditions.get("Established") == "True"
 
 
-def until(condition: Callable[[], Any], what: str, seconds: float = 60) -> Any:
+def until(condition: Callable[[], Any], what: str, seconds: float = WAIT_SECONDS) -> Any:
     """Wait for a condition and return its value.
 
     It is asked less often the longer it takes: most conditions are a call to the API server, on cores that all share.

@@ -73,6 +73,8 @@ class FakeSlurm:
                 "next_state_after_reboot": ["INVALID"],
                 "reason_changed_at": NEVER,
                 "slurmd_start_time": moment(int(time.time())),
+                # A record keeps the size with which it was made.
+                **{key: known[key] for key in ("cpus", "real_memory") if known and key in known},
             }
             self._changed()
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.operator import fake_dry_run
+from tests.operator.fake_reservations import moment
 from tests.operator.fake_slurm import FakeSlurm
 from tests.operator.world import CONF, World, operator, until
 
@@ -112,8 +114,10 @@ def test_nodes_that_missed_the_configuration_are_named_and_asked_again(running_o
     world = running_operator
     world.wait("Available", "True")
     with world.slurm.lock:
-        long_ago = {"set": True, "infinite": False, "number": world.slurm.started - 3600}
-        world.slurm.nodes["cpu-1"]["slurmd_start_time"] = long_ago
+        # However long the operator took to start: slurmctld and cpu-0 have just started.
+        world.slurm.started = int(time.time())
+        world.slurm.nodes["cpu-0"]["slurmd_start_time"] = moment(world.slurm.started)
+        world.slurm.nodes["cpu-1"]["slurmd_start_time"] = moment(world.slurm.started - 3600)
         world.slurm._changed()
     assert "cpu-1" in world.wait("Progressing", "True", "NodesOutdated")["message"]
     assert ("GET", "/reconfigure/") not in world.slurm.calls, "slurmctld has only just told it"

@@ -181,6 +181,6 @@ def test_an_older_program_takes_nothing_from_a_crd_and_is_told_so(admin: Admin) 
         return ""
 
     for crd in crds:
-        words = until(functools.partial(answer, crd, None), "the policy is in force", 60)
+        words = until(functools.partial(answer, crd, None), "the policy is in force")
         assert "this is edition 0 of the CRD, and a newer release of the program has brought edition 14" in words
         assert answer(crd, "14") == answer(crd, "15") == ""

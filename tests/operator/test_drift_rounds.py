@@ -332,7 +332,7 @@ def half_an_hour_passes(world: World) -> None:
             world.patch("slurmclusters", "test", {"status": {"conditions": aged}}, "status")
         return bool(world.condition("Healing")["reason"] == "UpdateFailed")
 
-    until(is_told, "the update counts as failed", 90)
+    until(is_told, "the update counts as failed")
 
 
 def test_healing_pauses_while_an_update_is_under_way_and_goes_on_after_it(world: World) -> None:

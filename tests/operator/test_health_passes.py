@@ -24,13 +24,13 @@ def test_the_status_tells_of_outages_and_of_jobs_that_hang(running_operator: Wor
     failed = notes.failed("gpus", "2026-11-26T11:59:30Z", "2026-11-26T12:00:00Z")
     with world.slurm.lock:
         world.slurm.nodes["cpu-0"]["extra"] = failed
-    world.slurm.drain("cpu-0", LOST, "root")
+        world.slurm.drain("cpu-0", LOST, "root")
     (row,) = until(lambda: status(world, "outages"), "the outage is told")
     assert (row["node"], row["check"], row["detectSeconds"]) == ("cpu-0", "gpus", 30)
     assert row["drainSeconds"] >= 0
     with world.slurm.lock:
         world.slurm.nodes["cpu-0"]["extra"] = ""
-    world.slurm.undrain("cpu-0")
+        world.slurm.undrain("cpu-0")
     until(lambda: "until" in status(world, "outages")[0], "it is over")
 
     policy = {"partition": "main", "afterSeconds": 3600, "requeues": False}

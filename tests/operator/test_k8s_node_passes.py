@@ -163,7 +163,7 @@ def test_a_machine_that_is_away_tainted_or_gone_gets_no_new_jobs_and_others_drai
     k8s_nodes.change("cpu-1", {"spec": {"taints": []}})
     until(lambda: reason(world, "cpu-1") == "", "it is lifted")
     world.admin.call("DELETE", f"{NODES}/{name}")
-    until(lambda: reason(world, "cpu-1") == f"pulumi-slurm:node {name} is gone", "a drain", 120)
+    until(lambda: reason(world, "cpu-1") == f"pulumi-slurm:node {name} is gone", "a drain")
     k8s_nodes.cordon("cpu-0", False)
     assert reason(world, "cpu-0") == "a fan is broken"
     assert world.slurm.killed == []
@@ -221,7 +221,7 @@ def test_a_machine_that_stays_away_is_left_when_its_job_has_ended_and_marked_wit
     assert "unschedulable" not in world.admin.call("GET", f"{NODES}/{name}")["spec"]
     world.slurm.end_job(job)
     stuck = f"cpu-1 may still run on {name}"
-    until(lambda: stuck in world.condition("Degraded", plural="nodesets", name="cpu")["message"], "what to do", 60)
+    until(lambda: stuck in world.condition("Degraded", plural="nodesets", name="cpu")["message"], "what to do")
     marked = world.admin.call("GET", f"{NODES}/{name}")
     assert marked["spec"]["unschedulable"] is True
     taints = [(each["key"], each.get("value"), each["effect"]) for each in marked["spec"]["taints"]]

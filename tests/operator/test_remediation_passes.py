@@ -119,7 +119,7 @@ def test_half_an_hour_after_an_up_that_died_unfit_nodes_are_repaired_and_templat
     world.slurm.drain("cpu-1", REASON, "root")
     world.wait("Degraded", "True", "NodesDrained")
     half_an_hour_passes(world)
-    until(lambda: events(world), "the repair", 60)
+    until(lambda: events(world), "the repair")
     until(lambda: world.uid("pods", "cpu-1") not in ("", before), "a new pod")
     change_template(world, "newer")
     held = until(

@@ -62,9 +62,7 @@ def test_an_operator_that_is_killed_is_followed_within_15_seconds(
             until(lambda: "serving namespace" in (tmp_path / "two.log").read_text(), "the second has begun")
             first.kill()
             first.join()
-            until(
-                lambda: acts_if_it_answers(others_port), "the second acts; five seconds more are for a busy machine", 20
-            )
+            until(lambda: acts_if_it_answers(others_port), "the second acts, on a busy machine some seconds later")
             cluster.scale(3)
             until(lambda: cluster.size() == 3, "it does what is asked for")
 
@@ -82,7 +80,7 @@ def test_of_two_operators_one_acts_and_the_other_takes_over(
             assert first.pid
             os.kill(first.pid, signal.SIGSTOP)
             cluster.scale(3)
-            until(lambda: cluster.size() == 3, "the second acts after the first's lease has run out", 90)
+            until(lambda: cluster.size() == 3, "the second acts after the first's lease has run out")
             taken = cluster.get("leases", "slurm-operator")["spec"]["holderIdentity"]
             assert (holder.startswith("slurm-operator-one"), taken.startswith("slurm-operator-two")) == (True, True)
             os.kill(first.pid, signal.SIGCONT)
@@ -94,7 +92,9 @@ def test_of_two_operators_one_acts_and_the_other_takes_over(
             second.join(60)
             assert second.exitcode == 0
         cluster.scale(2)
-        until(lambda: cluster.size() == 2, "a released lease is taken", 60)
+        until(lambda: cluster.size() == 2, "a released lease is taken")
+        last = ("SetReplicas", "set StatefulSet cpu from 1 to 2 replicas")
+        until(lambda: last in cluster.events(), "it is told before the first one ends, too")
     written = cluster.admin.call("GET", cluster.path("events"))["items"]
     by = {item["note"]: item["reportingInstance"] for item in written if item["reason"] == "SetReplicas"}
     assert by["set StatefulSet cpu from 2 to 3 replicas"] == "slurm-operator-two", "Events say which replica acted"
@@ -118,11 +118,11 @@ def test_one_that_is_cut_off_from_the_api_server_has_stopped_before_another_begi
             proxy.cut()
             cluster.scale(1)
             # Slurm still answers it: nothing but its own clock keeps it from draining.
-            until(lambda: acts(others_port), "the other takes over", 60)
+            until(lambda: acts(others_port), "the other takes over")
             assert not acts(port), "both act"
-            until(lambda: cluster.size() == 1, "the other does what is asked for", 60)
+            until(lambda: cluster.size() == 1, "the other does what is asked for")
             proxy.mend()
-            until(lambda: "lease not renewed" in (tmp_path / "one.log").read_text(), "the first has noticed", 60)
+            until(lambda: "lease not renewed" in (tmp_path / "one.log").read_text(), "the first has noticed")
             passes(cluster, 3)
             assert (acts(port), acts(others_port), first.exitcode) == (False, True, None)
     drains = [event for event in cluster.events() if event[0] == "Drain"]
@@ -198,6 +198,6 @@ def test_a_pass_whose_lease_runs_out_at_any_request_begins_no_other_change(
         assert late == [], "a change was begun without the lease"
         return done
 
-    until(lambda: another(world.condition("Available")["status"] == "True"), "the cluster is available", 120)
+    until(lambda: another(world.condition("Available")["status"] == "True"), "the cluster is available")
     world.scale(1)
-    until(lambda: another(world.size() == 1 and set(world.slurm.nodes) == {"cpu-0"}), "the set shrinks", 120)
+    until(lambda: another(world.size() == 1 and set(world.slurm.nodes) == {"cpu-0"}), "the set shrinks")

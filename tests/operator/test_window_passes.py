@@ -10,7 +10,7 @@ import pytest
 
 from contract import names, policies
 from tests.operator.test_update_passes import change_template, images, status
-from tests.operator.world import World, passes, until
+from tests.operator.world import World, knows, passes, until
 
 pytestmark = pytest.mark.apiserver
 
@@ -18,12 +18,13 @@ NAME = f"{names.RESERVATION_PREFIX}cpu"
 
 
 def set_window(world: World, opens_in: datetime.timedelta | None, hours: int = 1) -> None:
-    """A window that opens each week, and next after so long."""
+    """A window that opens each week, and next after so long, which the operator knows before other changes."""
     found = None
     if opens_in is not None:
         at = datetime.datetime.now(datetime.UTC) + opens_in
         found = {"start": f"{policies.WEEKDAYS[at.weekday()]} {at:%H:%M}", "durationSeconds": hours * 3600}
     world.patch("nodesets", "cpu", {"spec": {"update": {"window": found}}})
+    knows(world, "nodesets", "cpu")
 
 
 def reserved(world: World) -> dict[str, Any]:
@@ -56,9 +57,9 @@ def test_an_update_waits_for_its_window_under_a_reservation_that_goes_with_it(ru
     until(lambda: status(world)["updated"] == 2, "and it is told")
     until(lambda: not reserved(world), "nothing waits any more")
     assert [*world.slurm.reservations] == ["class"], "another's reservation stays"
-    notes = " / ".join(note for _, note in world.events())
-    assert f"({NAME})" in notes
-    assert f"deleted reservation {NAME}: no node waits for its window" in notes
+    deleted = f"deleted reservation {NAME}: no node waits for its window"
+    until(lambda: deleted in {note for _, note in world.events()}, "its end is told")
+    assert any(note.endswith(f"({NAME})") for _, note in world.events())
 
 
 def test_without_the_window_or_the_node_set_the_reservation_goes(running_operator: World) -> None:
@@ -106,7 +107,8 @@ def test_scontrol_reboot_restarts_the_pod_once_and_the_node_serves_again(running
     world.wait("Progressing", "False")
     assert (world.uid("pods", "cpu-0"), world.uid("pods", "cpu-1")) == (other, after)
     assert world.slurm.nodes["cpu-1"]["state"][0] == "IDLE"
-    assert ("RebootNode", "deleted the idle pod cpu-1, to start anew: as scontrol reboot asked") in world.events()
+    told = ("RebootNode", "deleted the idle pod cpu-1, to start anew: as scontrol reboot asked")
+    until(lambda: told in world.events(), "it is told")
 
 
 def test_a_rebooted_node_that_a_person_drained_stays_drained(running_operator: World) -> None:

@@ -20,7 +20,7 @@ from slurm_operator.clients import informer
 
 from contract import names
 from tests.operator import operator_process
-from tests.operator.api_server import STRATEGIC, Admin, access_by, until
+from tests.operator.api_server import STRATEGIC, WAIT_SECONDS, Admin, access_by, until
 from tests.operator.fake_slurm import FakeSlurm
 
 __all__ = [
@@ -181,7 +181,9 @@ class World:
         found = [item for item in status.get("conditions", []) if item["type"] == kind]
         return found[0] if found else {"status": "", "reason": "", "message": ""}
 
-    def wait(self, kind: str, status: str, reason: str = "", seconds: float = 90, **where: str) -> dict[str, Any]:
+    def wait(
+        self, kind: str, status: str, reason: str = "", seconds: float = WAIT_SECONDS, **where: str
+    ) -> dict[str, Any]:
         """Wait for a condition."""
         last: dict[str, Any] = {}
 
@@ -271,14 +273,14 @@ def knows(world: World, plural: str, name: str) -> None:
         there = world.get(plural, name)
         return bool(there.get("status", {}).get("observedGeneration") == there["metadata"]["generation"])
 
-    until(current, f"the operator knows {name} as it is", 90)
+    until(current, f"the operator knows {name} as it is")
 
 
 def passes(world: World, count: int) -> None:
     """Wait until the operator has looked at Slurm some more times."""
     calls = world.slurm.calls
     seen = len(calls)
-    until(lambda: sum(call == ("GET", "/nodes/") for call in calls[seen:]) >= count, f"{count} more passes", 90)
+    until(lambda: sum(call == ("GET", "/nodes/") for call in calls[seen:]) >= count, f"{count} more passes")
 
 
 def metrics(port: int) -> str:
