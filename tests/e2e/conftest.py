@@ -30,8 +30,13 @@ from tests.known_packages import python_that_knows_its_packages
 NAMESPACE = "slurm"
 SETTINGS = {"slurm": {"options": {"KillWait": "5", "SchedulerParameters": "bf_interval=3"}}}
 """Of 30 s each: for a program that heeds no SIGTERM, and until a job of several components begins."""
-SECONDS = 600
+SECONDS = 900
 """Deadline of a test without one of its own. A worker's first test waits for its cluster, on cores that others use."""
+LEAST_SECONDS = 90.0
+"""Least deadline of a wait, since all lanes of the suite share the cores.
+
+Slurm itself lets a requeued job wait for two minutes, and some tests are about that. So it is less.
+"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -128,8 +133,10 @@ class Slurm:
     def wait(self, what: str, condition: Callable[[], Any], seconds: float = 60) -> Any:
         """Wait until `condition` gives something true; its last answer is in the failure.
 
-        A condition that fails is not met yet: what it asks may be away or without a status for a moment.
+        A condition that fails is not met yet: what it asks may be away or without a status for a moment. The deadline
+        is LEAST_SECONDS if these are more than `seconds`.
         """
+        seconds = max(seconds, LEAST_SECONDS)
         deadline, pause = time.monotonic() + seconds, 0.2
         while True:
             try:
@@ -227,7 +234,7 @@ def idle_before(request: pytest.FixtureRequest) -> None:
         cluster: Slurm = request.getfixturevalue("slurm")
         if not cluster.idle_within(60):
             cluster.put_right()
-            cluster.wait("all nodes idle", cluster.all_idle, 120)
+            cluster.wait("all nodes idle", cluster.all_idle, 240)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -175,7 +175,8 @@ def test_jobs_leave_no_cgroups(slurm):
     def groups() -> str:
         return slurm.on_pod("cpu-0", "find /sys/fs/cgroup -type d -name 'job_*'").ok()
 
-    slurm.sh("sbatch --quiet -w cpu-0 -o /dev/null --wrap 'sleep 5'").ok()
+    job = slurm.sh("sbatch --parsable -w cpu-0 -o /dev/null --wrap 'sleep 600'").ok()
     slurm.wait("a running job has groups of its own", groups)
+    slurm.sh(f"scancel {job}").ok()
     slurm.sh("sbatch --quiet --wait --array=1-10 -w cpu-0 -o /dev/null --wrap true", seconds=180).ok()
     slurm.wait("no job that has ended has groups", lambda: not groups(), 30)

@@ -52,7 +52,8 @@ def test_workers_can_talk_to_each_other_but_not_to_the_rest_api(slurm):
         # The operator would restore them at once.
         slurm.kubectl("scale", "deployment", "slurm-operator", "--replicas=0").ok()
         slurm.kubectl(
-            *("wait", "--for=delete", "pod", "-l", "app.kubernetes.io/component=operator", "--timeout=60s"), seconds=70
+            *("wait", "--for=delete", "pod", "-l", "app.kubernetes.io/component=operator", "--timeout=150s"),
+            seconds=170,
         ).ok()
         slurm.kubectl("delete", "networkpolicy", "--all").ok()
         slurm.wait("REST answers without policies", lambda: slurm.sh(to_rest).stdout.strip() == "1", 30)

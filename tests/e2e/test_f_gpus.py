@@ -157,10 +157,10 @@ def test_two_jobs_at_once_have_disjoint_gpus(slurm):
         "rm -rf ~/meet && mkdir ~/meet && "
         "for me in a b; do sbatch --quiet -p gpu --gres=gpu:2 -o ~/meet/$me.out --wrap "
         '"python3 opens.py > ~/meet/$me.part && mv ~/meet/$me.part ~/meet/$me && '
-        "timeout 60 sh -c 'until test -e ~/meet/a && test -e ~/meet/b; do sleep 0.1; done'\"; done && "
+        "timeout 180 sh -c 'until test -e ~/meet/a && test -e ~/meet/b; do sleep 0.1; done'\"; done && "
         "until test -e ~/meet/a && test -e ~/meet/b; do sleep 0.1; done; cat ~/meet/a ~/meet/b"
     )
-    first, second = (opened(json.loads(line)) for line in slurm.sh(meet).ok().splitlines())
+    first, second = (opened(json.loads(line)) for line in slurm.sh(meet, seconds=180).ok().splitlines())
     assert len(first) == len(second) == 2
     assert not first & second
 
@@ -178,10 +178,10 @@ def test_a_third_job_waits_for_its_gpus(slurm):
     held = "sbatch --parsable -p gpu --gres=gpu:8 --wrap 'sleep 300'"
     pending = (
         f"one=$({held}); two=$({held}); "
-        'timeout 30 sh -c "until squeue -h -j $two -o %r | grep -q Resources; do sleep 0.2; done"; '
+        'timeout 120 sh -c "until squeue -h -j $two -o %r | grep -q Resources; do sleep 0.2; done"; '
         "squeue -h -j $one,$two -o '%T'; scancel $one $two"
     )
-    assert sorted(slurm.sh(pending).ok().split()) == ["PENDING", "RUNNING"]
+    assert sorted(slurm.sh(pending, seconds=180).ok().split()) == ["PENDING", "RUNNING"]
 
 
 def test_a_job_of_a_whole_node_has_all_its_gpus(slurm):
@@ -287,7 +287,7 @@ def test_an_all_reduce_that_hangs_drains_its_node_until_it_passes(slurm, hanging
     tell(slurm)
     ask = f"check.pulumi-slurm.dev/all-reduce={NODE}@well"
     slurm.kubectl("annotate", "--overwrite", "slurmcluster", "dev", ask).ok()
-    slurm.wait("it takes jobs again", lambda: slurm.nodes()[NODE] == "idle", 120)
+    slurm.wait("it takes jobs again", lambda: slurm.nodes()[NODE] == "idle", 300)
     assert verdicts_of(slurm, "all-reduce") == {"FAIL": 1, "PASS": 1}
 
 

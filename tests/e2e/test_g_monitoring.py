@@ -26,7 +26,9 @@ def start(slurm, namespace: str) -> prometheus_pod.Prometheus:
     objects = prometheus_pod.objects(namespace, image, folder, jobs)
     bundle = {"apiVersion": "v1", "kind": "List", "items": objects}
     slurm.kubectl("apply", "-n", namespace, "-f", "-", text=json.dumps(bundle)).ok()
-    slurm.kubectl("wait", "-n", namespace, "--for=condition=Ready", "pod/prometheus", "--timeout=90s", seconds=100).ok()
+    slurm.kubectl(
+        "wait", "-n", namespace, "--for=condition=Ready", "pod/prometheus", "--timeout=180s", seconds=200
+    ).ok()
     return prometheus_pod.Prometheus(slurm, namespace)
 
 

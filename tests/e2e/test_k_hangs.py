@@ -83,4 +83,4 @@ def test_a_job_that_hangs_is_told_and_by_policy_goes_on_on_another_node(slurm, p
     slurm.wait("it is forgotten", lambda: "jobs" not in slurm.get("slurmcluster", "dev")["status"]["hangs"])
     suspects = slurm.get("slurmcluster", "dev")["status"]["hangs"]["suspects"]
     assert [(row["node"], row["jobs"]) for row in suspects] == [(node, 1)]
-    assert slurm.all_idle(), slurm.nodes()
+    slurm.wait("no node is drained", slurm.all_idle)

@@ -82,7 +82,7 @@ def test_a_user_says_nothing_about_a_node(slurm, where):
         assert refused.status != 0, line
         assert "Invalid user id" in refused.stderr or "ermission denied" in refused.stderr, refused
     assert "mine" not in slurm.sh("scontrol -o show node cpu-1").ok()
-    assert slurm.all_idle(), slurm.nodes()
+    slurm.wait("its jobs' node is idle, and no other is out of service", slurm.all_idle)
 
 
 def test_a_job_that_fills_its_own_tmp_and_shared_memory_drains_nothing(slurm):
@@ -106,13 +106,23 @@ def test_a_job_that_fills_its_own_tmp_and_shared_memory_drains_nothing(slurm):
 
 def test_a_drain_of_an_administrator_outlives_a_failed_check_and_its_end(slurm):
     by_administrator(slurm, "nodename=cpu-1", "state=drain", "reason=a fan is broken")
-    try:
-        with full_tmp(slurm, "cpu-1"):
-            slurm.on_pod("cpu-1", CHECK).ok()
-            slurm.wait("the entry saw it", lambda: OURS in slurm.kubectl("logs", "cpu-1", "--tail=5").text)
-            assert reason(slurm, "cpu-1") == "a fan is broken"
+
+    def now() -> str:
+        return f"{datetime.datetime.now(datetime.UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+    def check_until_told(words: str, since: str) -> None:
+        """Slurm's own round may be sooner: the entry tells each change once."""
         slurm.on_pod("cpu-1", CHECK).ok()
-        slurm.wait("the entry saw it", lambda: "passes again" in slurm.kubectl("logs", "cpu-1", "--tail=2").text)
+        told = ("logs", "cpu-1", f"--since-time={since}")
+        slurm.wait("the entry saw it", lambda: words in slurm.kubectl(*told).text)
+
+    try:
+        filled = now()
+        with full_tmp(slurm, "cpu-1"):
+            check_until_told(OURS, filled)
+            assert reason(slurm, "cpu-1") == "a fan is broken"
+            emptied = now()
+        check_until_told("passes again", emptied)
         assert reason(slurm, "cpu-1") == "a fan is broken"
     finally:
         by_administrator(slurm, "nodename=cpu-1", "state=resume")
@@ -168,7 +178,7 @@ def test_an_unfit_node_that_a_new_pod_mends_is_started_anew_and_takes_jobs_again
     # The fault was there from `began` on, or some moments later; the last run before it was an interval ago at most.
     assert 0 <= outage["detectSeconds"] <= 2 * INTERVAL_SECONDS
     assert 0 <= outage["drainSeconds"] <= INTERVAL_SECONDS
-    assert 0 < repair < 180
+    assert 0 < repair < 360, "as long as the two waits above"
     measured = {"detect": outage["detectSeconds"], "drain": outage["drainSeconds"], "repair": int(repair)}
     for span, seconds in measured.items():
         record_property(f"seconds to {span}", seconds)

@@ -41,8 +41,9 @@ def test_at_its_deadline_a_job_runs_on_another_node_and_one_that_may_not_ends_wi
         slurm.wait("the other one runs on cpu-0", lambda: state(slurm, ended) == "RUNNING cpu-0", SECONDS)
 
         patch(slurm, {"replicas": 0, "removal": {"jobs": "deadline", "deadlineSeconds": 12}})
-        slurm.wait("the deadline is told", lambda: "have ended, but " in messages(slurm), SECONDS)
-        assert "they are requeued, or ended if they may not be" in messages(slurm)
+        told = "have ended, but "
+        shown = slurm.wait("the deadline is told", lambda: told in (said := messages(slurm)) and said, SECONDS)
+        assert "they are requeued, or ended if they may not be" in shown
         slurm.wait("its job waits again", lambda: state(slurm, again) == "PENDING", SECONDS)
         slurm.wait("the other one has ended", lambda: state(slurm, ended) == "NODE_FAIL cpu-0", SECONDS)
         for words in (f"passed: requeued {again}", f"passed: ended {ended}, which may not be requeued"):

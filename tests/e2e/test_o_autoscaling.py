@@ -88,7 +88,7 @@ def scaled(slurm, without_a_number, tmp_path: Path) -> Iterator[dict[str, Any]]:
         # The namespace of each object is in it.
         slurm.kubectl("apply", "-n", NAMESPACE, "-f", "-", text=json.dumps(bundle)).ok()
         pod = f"pod/{external_metrics_pod.NAME}"
-        slurm.kubectl("wait", "-n", NAMESPACE, "--for=condition=Ready", pod, "--timeout=90s", seconds=100).ok()
+        slurm.kubectl("wait", "-n", NAMESPACE, "--for=condition=Ready", pod, "--timeout=180s", seconds=200).ok()
         slurm.wait("the API server leads to the adapter", lambda: metric(slurm), 120)
         slurm.kubectl("apply", "-f", "-", text=json.dumps(AUTOSCALER)).ok()
         yield AUTOSCALER["spec"]
