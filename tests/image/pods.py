@@ -26,6 +26,11 @@ CONTROLLER, WORKER, LOGIN, DIRECTORY = "slurm-controller-0", "cpu-0", "slurm-log
 SECOND, SECOND_ADDRESS = "cpu-1", "10.77.0.2"
 THIRD, THIRD_ADDRESS = "cpu-2", "10.77.0.3"
 ENTRY = "/usr/bin/tini -s -- /usr/bin/python3 -m slurm_node"
+LEAST_SECONDS = 90.0
+"""Least deadline of a wait, since all lanes of the suite share the cores.
+
+Slurm itself lets a requeued job wait for two minutes, and some tests are about that. So it is less.
+"""
 KUBERNETES_CAPABILITIES = {
     role: "".join(f",+{name.lower()}" for name in capabilities)
     for role, capabilities in (("worker", WORKER_CAPABILITIES), ("login", LOGIN_CAPABILITIES))
@@ -208,7 +213,14 @@ class Pods:
         return [*self._networks.command(self._networks.holder(CONTROLLER)), *command]
 
     def wait(self, what: str, condition: Callable[[], object], seconds: float) -> None:
-        """Waits for a condition; the pods' logs, and what Slurm says of jobs and nodes, are in the failure."""
+        """Waits for a condition; the pods' logs, and what Slurm says of jobs and nodes, are in the failure.
+
+        Args:
+            what: is waited for.
+            condition: is asked again and again.
+            seconds: after which it fails; LEAST_SECONDS if these are more.
+        """
+        seconds = max(seconds, LEAST_SECONDS)
         deadline = time.monotonic() + seconds
         while not condition():
             ended = [name for name, pod in self._pods.items() if pod.poll() is not None]

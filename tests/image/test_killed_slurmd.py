@@ -15,7 +15,7 @@ SCRIPT = "touch begun; until [ -e go-on ]; do sleep 0.2; done; srun -n1 echo a s
 @pytest.fixture(scope="module")
 def cluster(new_cluster: NewCluster) -> Iterator[SmallCluster]:
     # So soon slurmctld misses a job that never began. A job may take longer to end than two messages.
-    with new_cluster(slurm={"options": {"BatchStartTimeout": "1", "MessageTimeout": "5", "KillWait": "13"}}) as started:
+    with new_cluster(slurm={"options": {"BatchStartTimeout": "1", "MessageTimeout": "5", "KillWait": "30"}}) as started:
         yield started
 
 
@@ -33,7 +33,7 @@ def test_a_job_starts_further_steps_after_its_slurmd_was_killed(cluster: SmallCl
     assert cluster.jail("cat out", user=ALICE).stdout == "a step of the script\n"
 
     await_idle_node(cluster)
-    following = cluster.jail("timeout 10 srun -n1 echo at once", user=ALICE)
+    following = cluster.jail("timeout 25 srun -n1 echo at once", user=ALICE)
     assert following.stdout == "at once\n", following
     cluster.wait("nothing of the jobs is kept", lambda: not cluster.pod("ls /run/slurm-node/prologs").stdout, 30)
 
@@ -79,7 +79,7 @@ def test_a_reconfigure_waits_for_a_job_that_takes_long_to_end_and_the_node_works
     cluster.pod("/opt/slurm/bin/scontrol reconfigure", name=CONTROLLER).check_returncode()
     cluster.wait("slurmd is told", lambda: "Triggering reconfigure" in cluster.log(WORKER), 30)
 
-    meanwhile = cluster.jail(f"timeout 10 srun --jobid={other} --overlap -n1 echo meanwhile", user=ALICE)
+    meanwhile = cluster.jail(f"timeout 25 srun --jobid={other} --overlap -n1 echo meanwhile", user=ALICE)
     assert meanwhile.stdout == "meanwhile\n", meanwhile
     assert state(cluster, job) == "COMPLETING", "it has not ended yet"
     await_end(cluster, job)
@@ -87,7 +87,7 @@ def test_a_reconfigure_waits_for_a_job_that_takes_long_to_end_and_the_node_works
     assert state(cluster, other) == "RUNNING"
     cluster.jail(f"scancel {other}", user=ALICE).check_returncode()
     await_idle_node(cluster)
-    following = cluster.jail("timeout 10 srun -n1 echo at once", user=ALICE)
+    following = cluster.jail("timeout 25 srun -n1 echo at once", user=ALICE)
     assert following.stdout == "at once\n", following
 
 

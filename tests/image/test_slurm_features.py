@@ -91,7 +91,7 @@ def test_sattach_shows_what_a_running_step_writes(cluster: SmallCluster) -> None
     writes = 'sh -c "while :; do echo tick; sleep 0.2; done"'
     job = submit(cluster, "-n1 --mem=50 -o /dev/null", f"srun -n1 {writes}")
     try:
-        attach = f"timeout 3 sattach {job}.0"
+        attach = f"timeout 10 sattach {job}.0"
         cluster.wait("it shows", lambda: "tick\n" in cluster.jail(attach, user=ALICE).stdout, 60)
     finally:
         cluster.jail(f"scancel {job}", user=ALICE)

@@ -30,7 +30,7 @@ LIVES = {
 def test_a_job_ends_and_leaves_nothing(cluster: RestingCluster, name: str) -> None:
     line, wanted = LIVES[name]
     with cluster.life_of_a_job():
-        done = cluster.jail(line, user=ALICE, seconds=90)
+        done = cluster.jail(line, user=ALICE, seconds=180)
         assert done.stdout.strip() == wanted, done
 
 
@@ -68,7 +68,8 @@ def test_a_cancelled_job_ends_with_all_its_processes(cluster: RestingCluster) ->
 
 def test_a_suspended_job_stands_still_and_goes_on(cluster: RestingCluster) -> None:
     with cluster.life_of_a_job():
-        cluster.jail("rm -f beats", user=ALICE)
+        # There from the start: a job is seen to run before its script has written anything.
+        cluster.jail(": > beats", user=ALICE)
         job = submit(cluster, script="while :; do echo >> beats; sleep 0.1; done")
         cluster.wait("it beats", lambda: beats_meanwhile(cluster) > 0, 30)
         assert cluster.jail(f"scontrol suspend {job}").returncode == 0

@@ -132,8 +132,11 @@ def test_a_job_keeps_to_its_cores(cluster: V2Cluster) -> None:
 
 def test_jobs_that_run_at_once_have_cores_of_their_own(cluster: V2Cluster) -> None:
     with cluster.life_of_a_job():
-        line = f"srun -n1 -w {WORKER} --mem=100 sh -c 'grep Cpus_allowed_list /proc/self/status; sleep 3'"
-        shown = cluster.jail(f"{line} & {line} & wait", user=ALICE).stdout.splitlines()
+        # Each runs until the other one has begun.
+        meet = "touch meet-$SLURM_JOB_ID; until [ $(ls meet-* | wc -l) = 2 ]; do sleep 0.2; done"
+        line = f"srun -n1 -w {WORKER} --mem=100 sh -c 'grep Cpus_allowed_list /proc/self/status; {meet}'"
+        done = cluster.jail(f"rm -f meet-*; {line} & {line} & wait; rm meet-*", user=ALICE, seconds=120)
+        shown = done.stdout.splitlines()
         assert sorted(each.split()[1] for each in shown) == ["0", "1"]
 
 
