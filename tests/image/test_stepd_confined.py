@@ -138,13 +138,14 @@ def test_every_thread_of_slurmstepd_is_confined(cluster: SmallCluster, options: 
 
 
 def test_it_still_signals_suspends_attaches_and_ends(cluster: SmallCluster) -> None:
-    script = "trap 'echo usr1' USR1; trap 'echo term; exit 0' TERM; while :; do sleep 0.1; done"
+    script = "trap 'echo usr1' USR1; trap 'echo term; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
     put(cluster, "loop", f"#!/bin/sh\n{script}")
     submitted = cluster.jail(
         "sbatch --parsable -o loop.out --wrap 'srun -n1 ./loop; srun -n1 --overlap echo after'", user=ALICE
     )
     job = submitted.stdout.strip()
-    cluster.wait("the step", lambda: cluster.pod("pgrep -u alice -f '^/bin/sh .*loop'").stdout, 30)
+    # A shell that has not come to its traps would end by the signal.
+    cluster.wait("the step", lambda: "ready" in cluster.jail("cat loop.out", user=ALICE).stdout, 30)
     assert cluster.jail(f"scancel --signal=USR1 {job}.0", user=ALICE).returncode == 0
     cluster.wait("a signal", lambda: "usr1" in cluster.jail("cat loop.out", user=ALICE).stdout, 20)
     assert cluster.jail(f"scontrol suspend {job}").returncode == 0
