@@ -41,7 +41,7 @@ class Admin:
         if not hasattr(self._threads, "client"):
             found = self.access
             self._threads.client = httpx.Client(
-                base_url=found.server, verify=access.tls(found), timeout=10, trust_env=False
+                base_url=found.server, verify=access.tls(found), timeout=60, trust_env=False
             )
         client: httpx.Client = self._threads.client
         return client

@@ -67,7 +67,7 @@ def test_without_its_rights_the_operator_is_no_longer_healthy_and_goes_on_when_t
     world = running_operator
 
     def idle_seconds() -> int:
-        return int(httpx.get(f"http://127.0.0.1:{port}/readyz").text.split(" s ago")[0].rpartition(" ")[2])
+        return int(httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=30).text.split(" s ago")[0].rpartition(" ")[2])
 
     settles(world, 2)
     for size, plural in ((2, "roles"), (3, "rolebindings")):
@@ -193,7 +193,10 @@ def test_the_api_server_away_for_a_while_ends_acting_and_then_all_goes_on(
 def test_health_and_metrics_are_served(running_operator: World, port: int) -> None:
     world = running_operator
     world.wait("Available", "True")
-    assert [httpx.get(f"http://127.0.0.1:{port}/{path}").status_code for path in ("livez", "readyz")] == [200, 200]
+    assert [httpx.get(f"http://127.0.0.1:{port}/{path}", timeout=30).status_code for path in ("livez", "readyz")] == [
+        200,
+        200,
+    ]
     page = metrics(port)
     for line in (
         "pulumi_slurm_pass_seconds_count",
@@ -214,7 +217,7 @@ def test_passes_without_progress_are_not_ready_and_only_a_loop_that_stands_still
     stop = health.serve(loop, passes, port)
 
     def told() -> list[int]:
-        return [httpx.get(f"http://127.0.0.1:{port}/{path}").status_code for path in ("livez", "readyz")]
+        return [httpx.get(f"http://127.0.0.1:{port}/{path}", timeout=30).status_code for path in ("livez", "readyz")]
 
     try:
         assert told() == [200, 200]
