@@ -43,7 +43,10 @@ QosName = Annotated[
     str, matching(r"[a-z0-9_][a-z0-9_.-]*", "a QOS as sacctmgr shows it, in lower case, such as normal")
 ]
 GresType = Annotated[
-    str, matching(r"[a-z0-9][a-z0-9_.]{0,62}", "a GPU type such as h100 or 1g.10gb: lower-case letters, digits")
+    str,
+    matching(
+        r"[a-z0-9][a-z0-9_.-]{0,62}", "a GPU type such as h100 or 1g.10gb: lower-case letters, digits, `_`, `.` and `-`"
+    ),
 ]
 GresName = Annotated[
     str,
