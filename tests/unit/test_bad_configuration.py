@@ -442,8 +442,67 @@ BAD: list[tuple[str, Any, str]] = [
         {"CliFilterPlugins": "../../srv/x"},
         "want syslog or user_defaults: others need programs or files",
     ),
-    ("slurm.options", {"JobCompType": "jobcomp/script"}, "want jobcomp/elasticsearch or jobcomp/kafka or"),
+    *(
+        ("slurm.options", {"JobCompType": f"jobcomp/{plugin}"}, "want jobcomp/mysql or jobcomp/none: others need")
+        for plugin in ("script", "filetxt", "elasticsearch", "kafka")
+    ),
+    *(
+        ("slurm.options", {"MCSPlugin": plugin}, "want mcs/account or mcs/label or mcs/none or mcs/user: slurmctld")
+        for plugin in ("mcs/group", "mcs/lable", "user")
+    ),
+    (
+        "slurm.options",
+        {"TaskPlugin": "task/none"},
+        "TaskPlugin: got 'task/none'; want task/affinity, or slurm.cgroupPlugin: disabled: jobs have no limit of mem",
+    ),
+    ("slurm.options", {"taskplugin": "task/affinity,task/none"}, "want task/affinity, or slurm.cgroupPlugin: disabled"),
+    (
+        "slurm",
+        {"cgroupPlugin": "disabled", "options": {"JobAcctGatherType": "jobacct_gather/cgroup"}},
+        "JobAcctGatherType: got 'jobacct_gather/cgroup'; want jobacct_gather/linux beside slurm.cgroupPlugin: disabled",
+    ),
+    (
+        "slurm.options",
+        {"ReconfigFlags": "KeepPartInfo"},
+        "want ReconfigFlags without keeppartinfo: slurmctld would take no edit of partitions",
+    ),
+    ("slurm.options", {"PrologFlags": "NoHold"}, "want PrologFlags without nohold: this program sets Contain, beside"),
+    *(
+        ("slurm.options", {"TopologyParam": word}, f"want TopologyParam without {word.lower()}: nodes would pass on")
+        for word in ("RouteTree", "RoutePart")
+    ),
     ("slurm.options", {"AcctGatherEnergyType": "acct_gather_energy/ipmi"}, "want acct_gather_energy/gpu or"),
+    ("slurm.options", {"DebugFlags": "a b"}, "want one value without spaces, quotes, `#`, backslashes or newlines"),
+    *(
+        ("slurm.options", {"InteractiveStepOptions": value}, "newlines; InteractiveStepOptions may have single spaces")
+        for value in ("--pty  bash", " --pty", "--pty bash # x", '--pty "bash"', "--pty bash\nSlurmUser=root", "a\tb c")
+    ),
+    *(
+        ("slurm.options", {key: value}, f"slurm.options.{key}: got {value!r}; want {want}")
+        for key, value, want in (
+            ("PropagateResourceLimitsExcept", "ALL", "limits such as MEMLOCK (known: AS, CORE"),
+            ("PropagateResourceLimitsExcept", "memlock", "limits such as MEMLOCK (known: AS, CORE"),
+            ("PropagateResourceLimits", "ALL,STACK", "ALL, NONE, or limits such as NOFILE,STACK (known: AS"),
+        )
+    ),
+    *(
+        ("slurm.options", {first: value, second: value}, f"slurm.options.{second}: got {value!r}; want nothing beside")
+        for first, second, value in (
+            ("DefMemPerCPU", "DefMemPerNode", "1"),
+            ("MaxMemPerCPU", "MaxMemPerNode", "1"),
+            ("PropagateResourceLimits", "PropagateResourceLimitsExcept", "STACK"),
+        )
+    ),
+    *(
+        ("slurm.options", {key: "x"}, f"got '{key}'; want no {key}: Slurm 26.05 does not have it any more; {why}")
+        for key, why in (
+            ("ControlMachine", "SlurmctldHost is in its place"),
+            ("cryptotype", "keys come from credentials"),
+            ("FastSchedule", "SlurmdParameters: config_overrides does what its 2 did"),
+            ("CacheGroups", "nothing is in its place"),
+        )
+    ),
+    ("slurm.options", {"PriorityDecayHalfLife": 0}, "slurm.options.PriorityDecayHalfLife: got 0; want more than 0"),
     ("slurm.options", {"SwitchType": "switch/nvidia_imex"}, "want switch/none: others need programs or files that"),
     *(
         ("slurm.options", {key: "x"}, f"want another key: {key} is set by this program")
@@ -458,6 +517,10 @@ BAD: list[tuple[str, Any, str]] = [
             "NodeName",
             "Prolog",
             "SrunPortRange",
+            "SlurmSchedLogLevel",
+            "MetricsAuthUsers",
+            "SlurmctldHttpAuthParameters",
+            "SlurmdHttpAuthParameters",
         )
     ),
     ("nodeSets.0.gpus", {"type": "h100 Gres=x", "perNode": 1}, "want a GPU type such as h100"),
@@ -881,6 +944,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("accounting.retention", {"jobs": "0days"}, "want a number of hours, days or months"),
     ("accounting.enforce", ["everything"], "pulumi-slurm:accounting.enforce[0]: got 'everything'; want one of 'assoc"),
     ("accounting.priority", {"weightAge": -1}, "pulumi-slurm:accounting.priority.weightAge: got -1; want 0 or more"),
+    ("accounting.priority.decayHalfLife", "0", "decayHalfLife: got '0'; want more than 0, or slurm.options.Priori"),
     ("accounting.priority", {"decayHalfLife": "a week"}, "want a Slurm time such as 7-00:00:00"),
     (
         "accounting",
@@ -1048,6 +1112,30 @@ def test_an_operator_that_sees_no_kubernetes_nodes_reads_no_conditions_of_theirs
         parse(raw)
     assert "pulumi-slurm:health.nodeConditions: got" in str(refused.value)
     assert "want nothing beside operator.watchNodes: false" in str(refused.value)
+
+
+def test_a_key_of_slurm_conf_is_set_in_one_place() -> None:
+    raw = changed("slurm.options", {"PriorityWeightAge": 5}, changed("accounting.priority", {"weightAge": 4}))
+    with pytest.raises(ConfigurationError) as refused:
+        parse(raw)
+    assert "slurm.options.PriorityWeightAge: got 5; want nothing beside accounting.priority.weightAge" in str(
+        refused.value
+    )
+
+
+def test_usage_ends_by_a_half_life_or_a_period() -> None:
+    options = {"PriorityUsageResetPeriod": "MONTHLY"}
+    assert parse(changed("accounting.priority.decayHalfLife", 0, changed("slurm.options", options)))
+
+
+def test_a_partitions_state_is_kept_by_slurm_or_declared() -> None:
+    raw = changed("slurm.options", {"ReconfigFlags": "KeepPartState"}, changed("partitions", [{**PARTITION}]))
+    assert parse(raw)
+    with pytest.raises(ConfigurationError) as refused:
+        parse(changed("partitions.0.state", "DOWN", raw))
+    assert "partitions[0].state: got 'DOWN'; want nothing beside slurm.options.ReconfigFlags: KeepPart" in str(
+        refused.value
+    )
 
 
 def test_a_long_check_fits_the_limits_of_its_partition() -> None:
