@@ -19,7 +19,7 @@ _HEAD: Final = """# Keys of slurm.conf, gres.conf and cgroup.conf
 
 Made from the lists by which the program checks keys; `.venv/bin/python -m tests.unit.golden_files` writes it. Tests
 compare the lists with the manual pages in the image, and with what its Slurm's parser takes (26.05).
-[sites.md](sites.md) has the lines of three sites' slurm.conf that cannot be said here.
+[sites.md](sites.md) has the lines of five sites' slurm.conf that cannot be said here.
 """
 _TABLE: Final = """
 ## {title}
