@@ -67,6 +67,10 @@ BAD: list[tuple[str, Any, str]] = [
     ),
     ("nodeSets.0.resources.memory", "64", "want a Kubernetes quantity such as 64Gi"),
     ("nodeSets.0.resources.memory", "0Gi", "want a Kubernetes quantity such as 64Gi"),
+    ("nodeSets.0.resources.memory", "\u0661Gi", "want a Kubernetes quantity such as 64Gi"),
+    ("nodeSets.0.resources.memory", "8192Pi", "want a Kubernetes quantity such as 64Gi"),
+    ("nodeSets.0.resources.processes", 2**22 + 1, "processes: got 4194305; want 4194304 or less"),
+    ("nodeSets.0.weightBucket", 10_001, "weightBucket: got 10001; want 10000 or less"),
     ("nodeSets.0.resources.memory", True, "got true; want a Kubernetes quantity"),
     ("nodeSets.0.resources.memory", "200Mi", "nothing would be left for jobs"),
     ("nodeSets.0.resources.cpu", 0, "pulumi-slurm:nodeSets[0].resources.cpu: got 0; want 1 or more"),
@@ -262,6 +266,19 @@ BAD: list[tuple[str, Any, str]] = [
                 "options.ExclusiveUser: got 'ExclusiveUser'; want no ExclusiveUser: Slurm",
             ),
             ({"options": {"Alternate": "b"}}, "options.Alternate: got 'b'; want the name of another partition"),
+            # Numbers and times that Slurm reads as others.
+            ({"maxTime": "24856-0"}, "maxTime: got '24856-0'; want at most 24855 days, which Slurm can count, or UNL"),
+            ({"maxTime": 35_791_394}, "maxTime: got 35791394; want at most 24855 days"),
+            ({"maxTime": "\u0663"}, "maxTime: got '\u0663'; want a Slurm time such as 7-00:00:00"),
+            ({"maxTime": 0}, "maxTime: got 0; want more than 0, or UNLIMITED: no job could run"),
+            ({"defaultTime": "0:00:00"}, "defaultTime: got '0:00:00'; want more than 0, or UNLIMITED"),
+            ({"minNodes": "1-5"}, "minNodes: got '1-5'; want a whole number"),
+            ({"minNodes": "0-0"}, "minNodes: got '0-0'; want a whole number"),
+            ({"maxNodes": 65_537}, "maxNodes: got 65537; want 65536 or less"),
+            ({"defCpuPerGpu": 2**40}, "defCpuPerGpu: got 1099511627776; want 65533 or less"),
+            ({"maxMemPerNode": "512Ki"}, "maxMemPerNode: got '512Ki'; want a Kubernetes quantity such as 64Gi, of 1Mi"),
+            ({"maxMemPerNode": "8192Pi"}, "maxMemPerNode: got '8192Pi'; want a Kubernetes quantity such as 64Gi"),
+            ({"allowQos": ["a" * 256]}, f"allowQos[0]: got '{'a' * 79}…; want a QOS as sacctmgr shows it"),
             (
                 {"options": {"Topology": "t"}},
                 "options.Topology: got 't'; want nothing, or slurm.topologies or slurm.files.topology.yaml, which",
@@ -946,6 +963,10 @@ BAD: list[tuple[str, Any, str]] = [
     ("accounting.priority", {"weightAge": -1}, "pulumi-slurm:accounting.priority.weightAge: got -1; want 0 or more"),
     ("accounting.priority.decayHalfLife", "0", "decayHalfLife: got '0'; want more than 0, or slurm.options.Priori"),
     ("accounting.priority", {"decayHalfLife": "a week"}, "want a Slurm time such as 7-00:00:00"),
+    *(
+        ("accounting.retention.jobs", age, f"got '{age}'; want at most 65535, or a longer unit: slurmdbd would purge")
+        for age in ("87600hours", "65536days")
+    ),
     (
         "accounting",
         {"mode": "external", "external": {"host": "a", "user": "a b", "passwordSecret": {"name": "s"}}},

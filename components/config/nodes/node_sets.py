@@ -166,6 +166,7 @@ class NodeSet(Model):
         unit="nodes",
         default=8,
         ge=1,
+        le=LARGEST_SET,
     )
     features: list[Feature] | None = setting(
         "Further features of its nodes, for `sbatch --constraint`, beside its name. A change takes effect at once. "
