@@ -959,6 +959,24 @@ BAD: list[tuple[str, Any, str]] = [
     ),
     ("nodeSets.0.update", {"window": {"start": "Sun 03:00"}}, "nodeSets[0].update.window.duration: got nothing; want"),
     ("accounting.retention", {"jobs": "0days"}, "want a number of hours, days or months"),
+    *(
+        ("accounting.options", {key: value}, f"pulumi-slurm:accounting.options.{key}: got {got}; want {want}")
+        for key, value, got, want in (
+            ("TrackWcKeys", "yes", "'TrackWcKeys'", "a key of slurmdbd.conf that Slurm 26.05 knows; did you mean Tr"),
+            ("trackwckey", "yes", "'trackwckey'", "another key: TrackWCKey is set by this program, it is that of slur"),
+            ("PurgeJobAfter", "1month", "'PurgeJobAfter'", "accounting.retention.jobs in its place, which sets Purge"),
+            ("ArchiveScript", "/x", "'ArchiveScript'", "no ArchiveScript: slurmdbd would run it in its own pod"),
+            ("commitdelay", 1, "'commitdelay'", "CommitDelay, as Slurm writes it"),
+            ("CommitDelay", 65_534, "65534", "a whole number of seconds, from 1 to 65533"),
+            ("TCPTimeout", "0", "'0'", "a whole number of seconds, from 1 to 65533"),
+            ("MaxPurgeLimit", "all", "'all'", "a whole number of rows, such as 50000"),
+            ("MaxQueryTimeRange", "60 days", "'60 days'", "a Slurm time such as 60-0, or UNLIMITED"),
+            ("DebugLevel", "quiet", "'quiet'", "info, verbose, debug, or debug2 to debug5"),
+            ("DebugFlags", "DB_JOBS", "'DB_JOBS'", "flags of slurmdbd.conf(5), such as DB_JOB,DB_STEP"),
+            ("DisableRollups", True, "true", 'text in quotes, such as "YES" or "NO"'),
+            ("DisableRollups", "yes\nStoragePass=x", "'yes\\nStoragePass=x'", "yes or no, in quotes"),
+        )
+    ),
     ("accounting.enforce", ["everything"], "pulumi-slurm:accounting.enforce[0]: got 'everything'; want one of 'assoc"),
     ("accounting.priority", {"weightAge": -1}, "pulumi-slurm:accounting.priority.weightAge: got -1; want 0 or more"),
     ("accounting.priority.decayHalfLife", "0", "decayHalfLife: got '0'; want more than 0, or slurm.options.Priori"),
