@@ -266,6 +266,14 @@ BAD: list[tuple[str, Any, str]] = [
                 "options.ExclusiveUser: got 'ExclusiveUser'; want no ExclusiveUser: Slurm",
             ),
             ({"options": {"Alternate": "b"}}, "options.Alternate: got 'b'; want the name of another partition"),
+            (
+                {"options": {"TRESBillingWeights": "CPU=1.0,GRES/gpu=2"}},
+                "options.TRESBillingWeights: got 'CPU=1.0,GRES/gpu=2'; want resources that Slurm counts (cpu, mem,",
+            ),
+            (
+                {"options": {"TRESBillingWeights": "CPU=1.0,Mem"}},
+                "options.TRESBillingWeights: got 'CPU=1.0,Mem'; want weights such as CPU=1.0,Mem=0.25G; Mem is none",
+            ),
             # Numbers and times that Slurm reads as others.
             ({"maxTime": "24856-0"}, "maxTime: got '24856-0'; want at most 24855 days, which Slurm can count, or UNL"),
             ({"maxTime": 35_791_394}, "maxTime: got 35791394; want at most 24855 days"),
@@ -518,6 +526,11 @@ BAD: list[tuple[str, Any, str]] = [
             ("FastSchedule", "SlurmdParameters: config_overrides does what its 2 did"),
             ("CacheGroups", "nothing is in its place"),
         )
+    ),
+    (
+        "slurm.options",
+        {"priorityWeightTRES": "cpu=1,gres/fpga=2"},
+        "slurm.options.priorityWeightTRES: got 'cpu=1,gres/fpga=2'; want resources that Slurm counts (cpu, mem, node",
     ),
     ("slurm.options", {"PriorityDecayHalfLife": 0}, "slurm.options.PriorityDecayHalfLife: got 0; want more than 0"),
     ("slurm.options", {"SwitchType": "switch/nvidia_imex"}, "want switch/none: others need programs or files that"),
@@ -1158,6 +1171,19 @@ def test_a_key_of_slurm_conf_is_set_in_one_place() -> None:
     with pytest.raises(ConfigurationError) as refused:
         parse(raw)
     assert "slurm.options.PriorityWeightAge: got 5; want nothing beside accounting.priority.weightAge" in str(
+        refused.value
+    )
+
+
+def test_jobs_are_billed_by_all_that_accounting_counts() -> None:
+    weights = "CPU=1.0,Mem=.25G,GRES/gpu=3,gres/gpu:H100=2.5K,gres/gpumem=1,fs/disk=1e-3,License/matlab=2"
+    partition = {"name": "gpu", "nodeSets": ["h100"], "options": {"TRESBillingWeights": weights}}
+    raw = changed("partitions", [partition], changed("nodeSets", [GPU_SET]))
+    raw = changed("slurm.options", {"AccountingStorageTRES": "license/matlab", "PriorityWeightTRES": "GRES/gpu=9"}, raw)
+    assert parse(raw)
+    with pytest.raises(ConfigurationError) as refused:
+        parse(changed("accounting", {"mode": "off"}, raw))
+    assert "fs/disk), or accounting.mode mariadb or external, which counts more; GRES/gpu is none of them" in str(
         refused.value
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from components.config.accounts.qos import QosPreemptMode
+from components.config.checking import tres_rules
 from components.config.program import Config
 from components.config.rule import Violation
 from components.config.values.quantities import SLURM_TIME, slurm_seconds
@@ -54,4 +55,4 @@ def _half_life(config: Config) -> Iterator[Violation]:
         yield Violation(*at, want=want)
 
 
-ON_ACCOUNTING: Final = (_preemption, _priority, _half_life)
+ON_ACCOUNTING: Final = (_preemption, _priority, _half_life, tres_rules.of_priority)

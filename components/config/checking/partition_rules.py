@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from components.config.checking import topology_rules
+from components.config.checking import topology_rules, tres_rules
 from components.config.partitions import Partition, PreemptMode
 from components.config.program import Config
 from components.config.rule import Violation, one_of
@@ -76,4 +76,13 @@ def _alternate(config: Config, partition: Partition) -> Iterator[Violation]:
         yield Violation("options", "Alternate", want=want)
 
 
-ON_PARTITION: Final = (_accounting, _qos, _gpus, _preemption, _state, _alternate, topology_rules.of_partition)
+ON_PARTITION: Final = (
+    _accounting,
+    _qos,
+    _gpus,
+    _preemption,
+    _state,
+    _alternate,
+    topology_rules.of_partition,
+    tres_rules.of_partition,
+)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from components.config.addons.monitoring import MonitoringMode
+from components.config.nodes.gres import tracked
 from components.config.nodes.health import HEALTH_SECONDS, PROLOG_SECONDS
 from components.config.program import Config
 from components.config.slurm import CgroupPlugin
@@ -147,12 +148,12 @@ def _accounting(config: Config) -> dict[str, str]:
         return {}
     priority = accounting.priority
     # Added to those that Slurm always tracks (cpu, mem, node, billing …).
-    tracked = gres_conf.tracked(config)
+    counted = tracked(kind for node_set in config.node_sets for kind in node_set.gres_kinds)
     return {
         "AccountingStorageType": "accounting_storage/slurmdbd",
         "AccountingStorageHost": names.ACCOUNTING,
         "AccountingStoragePort": str(names.SLURMDBD_PORT),
-        **({"AccountingStorageTRES": ",".join(tracked)} if tracked else {}),
+        **({"AccountingStorageTRES": ",".join(counted)} if counted else {}),
         **({"AccountingStorageEnforce": ",".join(accounting.enforce)} if accounting.enforce else {}),
         "PriorityType": "priority/multifactor",
         "PriorityWeightAge": str(priority.weight_age),
