@@ -527,6 +527,15 @@ BAD: list[tuple[str, Any, str]] = [
             ("CacheGroups", "nothing is in its place"),
         )
     ),
+    *(
+        ("slurm.options", {"AccountingStorageTRES": value}, f"fs/lustre; {one} is none")
+        for value, one in (("gpu", "gpu"), ("gres/gpu,gres/", "gres/"), ("gres:gpu", "gres:gpu"))
+    ),
+    (
+        "slurm.options",
+        {"SchedulerParameters": "defer,max_job_bf=50"},
+        "want SchedulerParameters without max_job_bf: bf_max_job_test is its name since",
+    ),
     (
         "slurm.options",
         {"priorityWeightTRES": "cpu=1,gres/fpga=2"},

@@ -55,4 +55,4 @@ def _half_life(config: Config) -> Iterator[Violation]:
         yield Violation(*at, want=want)
 
 
-ON_ACCOUNTING: Final = (_preemption, _priority, _half_life, tres_rules.of_priority)
+ON_ACCOUNTING: Final = (_preemption, _priority, _half_life, tres_rules.counted, tres_rules.of_priority)

@@ -1,7 +1,7 @@
-"""Rules about weights of trackable resources (TRES): slurmctld does not start with one that it does not count.
+"""Rules about trackable resources (TRES) and their weights: slurmctld does not start with one that it does not know.
 
 The config dry run starts slurmctld without slurmdbd, which alone counts other resources than Slurm's own. So it can't
-try weights of these.
+try these.
 """
 
 import re
@@ -16,6 +16,8 @@ from components.config.rule import Violation
 _ALWAYS: Final = ("cpu", "mem", "node", "energy", "billing", "pages", "vmem", "fs/disk")
 """Resources that Slurm always counts (DEFAULT_ACCOUNTING_TRES)."""
 _WITH_GPUS: Final = ("gres/gpumem", "gres/gpuutil")
+_TRACKED: Final = re.compile(r"(?i:cpu|mem|node|energy|billing|pages|vmem|(gres|license|bb|fs|ic)/[^/]+)")
+"""A resource that slurmctld can count (_init_tres of controller.c)."""
 _WEIGHT: Final = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[KMGTPkmgtp]?")
 
 
@@ -48,6 +50,15 @@ def of_partition(config: Config, partition: Partition) -> Iterator[Violation]:
     weights = partition.options.get("TRESBillingWeights")
     if weights is not None and (want := _wanted(config, weights)):
         yield Violation("options", "TRESBillingWeights", want=want)
+
+
+def counted(config: Config) -> Iterator[Violation]:
+    """Resources that accounting has to count are resources of Slurm."""
+    for name, resources in config.slurm.options.items():
+        wrong = [one for one in resources.split(",") if one and not _TRACKED.fullmatch(one)]
+        if name.lower() == "accountingstoragetres" and wrong:
+            want = f"resources such as gres/gpu, gres/gpu:a100, license/matlab or fs/lustre; {wrong[0]} is none"
+            yield Violation("slurm", "options", name, want=want)
 
 
 def of_priority(config: Config) -> Iterator[Violation]:

@@ -161,7 +161,7 @@ _OTHERS: Final = {
     # mcs_g_init in controller.c comes after the line by which the config dry run knows that slurmctld is up.
     "mcsplugin": "slurmctld would end with another one, and knows no groups",
 }
-"""Key in lower case → why it takes no other words than those of CHOICES, where it is not that pods lack something."""
+"""Key in lower case → why it takes no other words than those of CHOICES, where pods could have these."""
 
 _NOT: Final = {
     "CommunicationParameters": {
@@ -180,6 +180,10 @@ _NOT: Final = {
     "ReconfigFlags": {
         # load_all_part_state in partition_mgr.c.
         "keeppartinfo": "slurmctld would take no edit of partitions, and bring removed ones back",
+    },
+    "SchedulerParameters": {
+        # Backfill's thread reads it, which starts after the config dry run has seen that slurmctld is up.
+        "max_job_bf": "bf_max_job_test is its name since, and slurmctld ends with the old one",
     },
     "SlurmctldParameters": {
         "allow_user_triggers": "slurmctld would run users' programs in its own pod",
