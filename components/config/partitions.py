@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator
 from components.config.model import Model, setting
 from components.config.nodes.hangs import Hangs
 from components.config.rule import Violation, rule
-from components.config.slurm_keys.partition_options import KEYS
+from components.config.slurm_keys.partition_options import KEYS, refusal
 from components.config.slurm_keys.slurm_options import OptionValue, quoted_text
 from components.config.values.object_names import AccountName, DnsLabel, PartitionName, QosName
 from components.config.values.quantities import SlurmMemory, SlurmTime, WholeNumber, memory_mib, slurm_seconds
@@ -141,6 +141,12 @@ class Partition(Model):
     options: dict[OptionName, OptionValue] = setting(
         "Further keys of its line in slurm.conf; docs/slurm-keys.md lists them.", factory=dict
     )
+
+    @rule
+    def _options(self) -> Iterator[Violation]:
+        for name, value in self.options.items():
+            if want := refusal(name, value):
+                yield Violation("options", name, want=want)
 
     @rule
     def _lists(self) -> Iterator[Violation]:

@@ -274,6 +274,10 @@ BAD: list[tuple[str, Any, str]] = [
                 {"options": {"TRESBillingWeights": "CPU=1.0,Mem"}},
                 "options.TRESBillingWeights: got 'CPU=1.0,Mem'; want weights such as CPU=1.0,Mem=0.25G; Mem is none",
             ),
+            ({"options": {"LLN": "maybe"}}, "options.LLN: got 'maybe'; want YES or NO"),
+            ({"options": {"CpuBind": "rank"}}, "options.CpuBind: got 'rank'; want none, socket, ldom, core, thread"),
+            ({"options": {"MaxCPUsPerNode": "-1"}}, "options.MaxCPUsPerNode: got '-1'; want a whole number, or UNLIM"),
+            ({"options": {"OverTimeLimit": "5m"}}, "options.OverTimeLimit: got '5m'; want a number of minutes, or UNL"),
             # Numbers and times that Slurm reads as others.
             ({"maxTime": "24856-0"}, "maxTime: got '24856-0'; want at most 24855 days, which Slurm can count, or UNL"),
             ({"maxTime": 35_791_394}, "maxTime: got 35791394; want at most 24855 days"),
