@@ -121,7 +121,9 @@ class Partition(Model):
         le=4_294_967_293,
     )
     def_mem_per_cpu: SlurmMemory | None = setting(
-        "Memory per CPU of jobs that name none. Left out: the smallest share of a CPU on its nodes.", default=None
+        "Memory per CPU of jobs that name none. Left out: that of slurm.options, else the smallest share of a CPU "
+        "on its nodes.",
+        default=None,
     )
     def_mem_per_gpu: SlurmMemory | None = setting("Memory per GPU of jobs that name none.", default=None)
     def_mem_per_node: SlurmMemory | None = setting("Memory per node of jobs that name none.", default=None)

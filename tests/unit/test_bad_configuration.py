@@ -475,6 +475,7 @@ BAD: list[tuple[str, Any, str]] = [
         ("slurm.options", {"JobCompType": f"jobcomp/{plugin}"}, "want jobcomp/mysql or jobcomp/none: others need")
         for plugin in ("script", "filetxt", "elasticsearch", "kafka")
     ),
+    ("slurm.options", {"MpiDefault": "pmi2"}, "want none: each step would load another one; srun --mpi names one of"),
     *(
         ("slurm.options", {"MCSPlugin": plugin}, "want mcs/account or mcs/label or mcs/none or mcs/user: slurmctld")
         for plugin in ("mcs/group", "mcs/lable", "user")

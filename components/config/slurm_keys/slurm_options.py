@@ -160,6 +160,7 @@ _NOT_IN_PODS: Final = "others need programs or files that pods do not have"
 _OTHERS: Final = {
     # mcs_g_init in controller.c comes after the line by which the config dry run knows that slurmctld is up.
     "mcsplugin": "slurmctld would end with another one, and knows no groups",
+    "mpidefault": "each step would load another one; srun --mpi names one of slurm.mpiPlugins",
 }
 """Key in lower case → why it takes no other words than those of CHOICES, where pods could have these."""
 
