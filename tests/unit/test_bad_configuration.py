@@ -53,6 +53,11 @@ BAD: list[tuple[str, Any, str]] = [
         {"server": "a", "path": "/b", "connections": 17},
         "pulumi-slurm:jail.storage.nfs.connections: got 17; want 16 or less",
     ),
+    (
+        "login.sets",
+        [{"name": "a", "submounts": {"path": "/x"}}],
+        'login.sets[0].submounts: got {"path": "/x"}; want a l',
+    ),
     ("login.users", [{**USER, "shell": "zsh"}], "pulumi-slurm:login.users[0].shell: got 'zsh'; want no such key"),
     (
         "login.users",
