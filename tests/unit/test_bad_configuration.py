@@ -541,6 +541,19 @@ BAD: list[tuple[str, Any, str]] = [
         ("slurm.options", {"AccountingStorageTRES": value}, f"fs/lustre; {one} is none")
         for value, one in (("gpu", "gpu"), ("gres/gpu,gres/", "gres/"), ("gres:gpu", "gres:gpu"))
     ),
+    *(
+        (
+            "slurm.options",
+            {"SchedulerParameters": f"defer,{word}={number}"},
+            f"want {word} from {least} to {most} without a unit",
+        )
+        for word, number, least, most in (
+            ("bf_window", 43_201, 1, 43_200),
+            ("bf_resolution", "60s", 1, 3_600),
+            ("BF_max_job_test", 0, 1, 1_000_000),
+            ("bf_interval", -2, 1, 10_800),
+        )
+    ),
     (
         "slurm.options",
         {"SchedulerParameters": "defer,max_job_bf=50"},

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator
 
-from components.config.slurm_keys import propagated_limits, select_parameters
+from components.config.slurm_keys import propagated_limits, scheduler_parameters, select_parameters
 from components.config.slurm_keys.line_keys import LineKeys
 from components.config.slurm_keys.retired import RETIRED
 from components.config.values.validation import wrong
@@ -266,6 +266,8 @@ def refusal(name: str, value: str) -> str:
     if " " in value and key not in _OF_WORDS:
         return _ONE_VALUE
     if want := propagated_limits.refusal(key, value):
+        return want
+    if key == "schedulerparameters" and (want := scheduler_parameters.refusal(value)):
         return want
     # Slurm takes most of them from the middle of a longer word, too.
     reasons = [f"{name} without {word}: {reason}" for word, reason in NOT.get(key, {}).items() if word in value.lower()]
