@@ -12,6 +12,7 @@ from components.config.model import Model, NotParsedError, setting
 from components.config.pods.pod_options import POD_OPTIONS, PlacedPodOptions
 from components.config.pods.resources import AccountingResources, DatabaseResources
 from components.config.rule import Violation, rule
+from components.config.slurm_keys import slurmdbd_conf
 from components.config.storage import DatabaseStorage
 from components.config.values.addresses import HostName
 from components.config.values.connection import (
@@ -103,6 +104,16 @@ class Retention(Model):
     """Retention of records; left out: for ever. Older ones are purged at the start of each period."""
 
     jobs: SlurmAge | None = setting("Jobs (PurgeJobAfter).", unit="hours, days or months", default=None)
+    job_scripts: SlurmAge | None = setting(
+        "Scripts of jobs (PurgeJobScriptAfter), if slurm.options.AccountingStoreFlags has job_script. Left out: jobs.",
+        unit="hours, days or months",
+        default=None,
+    )
+    job_environments: SlurmAge | None = setting(
+        "Environments of jobs (PurgeJobEnvAfter), if slurm.options.AccountingStoreFlags has job_env. Left out: jobs.",
+        unit="hours, days or months",
+        default=None,
+    )
     steps: SlurmAge | None = setting("Steps (PurgeStepAfter).", unit="hours, days or months", default=None)
     events: SlurmAge | None = setting(
         "Events of nodes and of the cluster (PurgeEventAfter).", unit="hours, days or months", default=None
@@ -158,6 +169,10 @@ class Accounting(Model):
         "What a job needs to be taken. Left out: every user may run jobs, known to accounting or not.", factory=list
     )
     retention: Retention = setting("How long records are kept.", factory=Retention)
+    options: dict[slurmdbd_conf.OptionName, slurmdbd_conf.OptionValue] = setting(
+        "Further lines of slurmdbd.conf, key to value; docs/slurm-keys.md lists them. A change restarts slurmdbd.",
+        factory=dict,
+    )
     priority: Priority = setting("What decides which waiting job starts first.", factory=Priority)
     qos: list[Qos] = setting("QOS that the operator brings to slurmdbd; see docs/accounting.md.", factory=list)
     accounts: list[Account] = setting("Accounts, with their users, that the operator brings to slurmdbd.", factory=list)
@@ -172,6 +187,12 @@ class Accounting(Model):
         for check in CHECKS:
             with suppress(NotParsedError):
                 yield from check(self.qos, self.accounts)
+
+    @rule
+    def _options(self) -> Iterator[Violation]:
+        for name, value in self.options.items():
+            if want := slurmdbd_conf.refusal(name, value):
+                yield Violation("options", name, want=want)
 
     @rule
     def _enforced(self) -> Iterator[Violation]:

@@ -9,14 +9,16 @@ from pydantic import AfterValidator, BeforeValidator
 from components.config.model import Model, setting
 from components.config.nodes.hangs import Hangs
 from components.config.rule import Violation, rule
-from components.config.slurm_keys.partition_options import KEYS
+from components.config.slurm_keys.partition_options import KEYS, refusal
 from components.config.slurm_keys.slurm_options import OptionValue, quoted_text
 from components.config.values.object_names import AccountName, DnsLabel, PartitionName, QosName
-from components.config.values.quantities import Memory, SlurmTime, WholeNumber, memory_mib, slurm_seconds
+from components.config.values.quantities import SlurmMemory, SlurmTime, WholeNumber, memory_mib, slurm_seconds
 from components.config.values.validation import matching
 
 _MOST = 65533
 """The largest number that Slurm takes in 16 bits; those above have meanings."""
+_MOST_NODES = 65536
+"""MAX_SLURM_NODES of slurm.h."""
 
 
 class PartitionState(StrEnum):
@@ -75,8 +77,10 @@ class Partition(Model):
         unit="days-hours:minutes:seconds, minutes, or UNLIMITED",
         default=None,
     )
-    min_nodes: WholeNumber | None = setting("Fewest nodes of a job.", default=None, ge=0)
-    max_nodes: WholeNumber | None = setting("Most nodes of a job. Left out: no limit.", default=None, ge=1)
+    min_nodes: WholeNumber | None = setting("Fewest nodes of a job.", default=None, ge=0, le=_MOST_NODES)
+    max_nodes: WholeNumber | None = setting(
+        "Most nodes of a job. Left out: no limit.", default=None, ge=1, le=_MOST_NODES
+    )
     priority_tier: WholeNumber | None = setting(
         "Jobs of higher tiers start first, and may preempt those of lower ones. Left out: 1.",
         default=None,
@@ -116,14 +120,16 @@ class Partition(Model):
         ge=0,
         le=4_294_967_293,
     )
-    def_mem_per_cpu: Memory | None = setting(
-        "Memory per CPU of jobs that name none. Left out: the smallest share of a CPU on its nodes.", default=None
+    def_mem_per_cpu: SlurmMemory | None = setting(
+        "Memory per CPU of jobs that name none. Left out: that of slurm.options, else the smallest share of a CPU "
+        "on its nodes.",
+        default=None,
     )
-    def_mem_per_gpu: Memory | None = setting("Memory per GPU of jobs that name none.", default=None)
-    def_mem_per_node: Memory | None = setting("Memory per node of jobs that name none.", default=None)
-    max_mem_per_cpu: Memory | None = setting("Most memory per CPU of a job.", default=None)
-    max_mem_per_node: Memory | None = setting("Most memory per node of a job.", default=None)
-    def_cpu_per_gpu: WholeNumber | None = setting("CPUs per GPU of jobs that name none.", default=None, ge=1)
+    def_mem_per_gpu: SlurmMemory | None = setting("Memory per GPU of jobs that name none.", default=None)
+    def_mem_per_node: SlurmMemory | None = setting("Memory per node of jobs that name none.", default=None)
+    max_mem_per_cpu: SlurmMemory | None = setting("Most memory per CPU of a job.", default=None)
+    max_mem_per_node: SlurmMemory | None = setting("Most memory per node of a job.", default=None)
+    def_cpu_per_gpu: WholeNumber | None = setting("CPUs per GPU of jobs that name none.", default=None, ge=1, le=_MOST)
     resume_timeout: WholeNumber | None = setting(
         "For so long Slurm waits for a node that it rebooted. Left out: slurm.options.ResumeTimeout.",
         unit="seconds",
@@ -139,6 +145,12 @@ class Partition(Model):
     )
 
     @rule
+    def _options(self) -> Iterator[Violation]:
+        for name, value in self.options.items():
+            if want := refusal(name, value):
+                yield Violation("options", name, want=want)
+
+    @rule
     def _lists(self) -> Iterator[Violation]:
         for allowed, denied, what in (
             (self.allow_accounts, self.deny_accounts, "Accounts"),
@@ -146,6 +158,12 @@ class Partition(Model):
         ):
             if allowed and denied:
                 yield Violation(f"deny{what}", want=f"nothing beside allow{what}: Slurm would ignore it")
+
+    @rule
+    def _no_time(self) -> Iterator[Violation]:
+        for key, time in (("maxTime", self.max_time), ("defaultTime", self.default_time)):
+            if time is not None and not slurm_seconds(time):
+                yield Violation(key, want="more than 0, or UNLIMITED: no job could run")
 
     @rule
     def _times(self) -> Iterator[Violation]:

@@ -13,7 +13,7 @@ from components.config.pods.resources import ControllerResources, RestResources
 from components.config.rule import Violation, named_twice, rule
 from components.config.scripts import Scripts
 from components.config.slurm_keys import cgroup_conf, defaults
-from components.config.slurm_keys.slurm_options import OptionValue, check_option_name, refusal, slurms_name
+from components.config.slurm_keys.slurm_options import OptionWords, check_option_name, refusal, slurms_name
 from components.config.storage import StateStorage
 from components.config.topologies import Topology
 from components.config.values import slurm_files
@@ -27,6 +27,14 @@ _PYXIS, _PYXIS_EPILOG = "spank_pyxis.so", "container_scope=job"
 _NO_PREEMPTION = "preempt/none"
 _PREEMPTING = {"CANCEL", "REQUEUE", "SUSPEND"}
 """Words of PreemptMode without one of which Slurm preempts nothing, and refuses a PreemptType."""
+_ONE_OF_TWO = (
+    ("DefMemPerCPU", "DefMemPerGPU"),
+    ("DefMemPerCPU", "DefMemPerNode"),
+    ("DefMemPerGPU", "DefMemPerNode"),
+    ("MaxMemPerCPU", "MaxMemPerNode"),
+    ("PropagateResourceLimits", "PropagateResourceLimitsExcept"),
+)
+"""Keys of slurm.conf of which Slurm ignores one."""
 _TASK_SCRIPTS = {"taskprolog": Kind.TASK_PROLOG, "taskepilog": Kind.TASK_EPILOG}
 """Key of slurm.conf in lower case → the scripts for which this program sets it."""
 _TIMED_SCRIPTS = {
@@ -92,7 +100,7 @@ class SpankPlugin(Model):
 class Slurm(Model):
     """Slurm's own settings."""
 
-    options: dict[OptionName, OptionValue] = setting(
+    options: dict[OptionName, OptionWords] = setting(
         "Further lines of slurm.conf, key to value. Lists such as SchedulerParameters extend ours; -bf_continue takes "
         "out a value that docs/slurm-keys.md lists as chosen.",
         factory=dict,
@@ -163,6 +171,25 @@ class Slurm(Model):
                 yield Violation("options", name, want=f"slurm.files with {missing} too, which {value} runs")
             elif words and (want := defaults.removal_refusal(name, value) or refusal(name, ",".join(words))):
                 yield Violation("options", name, want=want)
+
+    @rule
+    def _one_of_two(self) -> Iterator[Violation]:
+        given = {slurms_name(name): name for name in self.options}
+        for first, second in _ONE_OF_TWO:
+            if first in given and second in given:
+                yield Violation("options", given[second], want=f"nothing beside {first}: Slurm takes one of them")
+
+    @rule
+    def _cgroups(self) -> Iterator[Violation]:
+        given = {name.lower(): name for name in self.options}
+        without = self.cgroup_plugin is CgroupPlugin.DISABLED
+        # Slurm takes `none` in a list for no plugin at all.
+        if (name := given.get("taskplugin")) and "none" in self.options[name].lower() and not without:
+            want = "task/affinity, or slurm.cgroupPlugin: disabled: jobs have no limit of memory without task/cgroup"
+            yield Violation("options", name, want=want)
+        if (name := given.get("jobacctgathertype")) and "cgroup" in self.options[name].lower() and without:
+            want = "jobacct_gather/linux beside slurm.cgroupPlugin: disabled: no slurmd would start"
+            yield Violation("options", name, want=want)
 
     @rule
     def _preemption(self) -> Iterator[Violation]:

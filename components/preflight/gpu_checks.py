@@ -65,7 +65,10 @@ def takes(node: KubernetesNode, node_set: NodeSet) -> bool:
 
 
 def slurm_product(label: str) -> str:
-    """Return a product's name as Slurm's AutoDetect writes it: nvidia_h100_80gb_hbm3 for NVIDIA-H100-80GB-HBM3."""
+    """Return a product's name as Slurm's AutoDetect writes it: nvidia_h100_80gb_hbm3 for NVIDIA-H100-80GB-HBM3.
+
+    A label has `-` for spaces, so nobody can tell where the name itself has a hyphen, which Slurm keeps.
+    """
     return re.sub(r"[^a-z0-9]+", "_", label.lower())
 
 
@@ -119,7 +122,8 @@ def _products(path: tuple[str | int, ...], gpus: Gpus, fitting: Sequence[Kuberne
     """Types of which the nodes' label names none; of several types in a node it names one."""
     products = {slurm_product(node.labels[PRODUCT_LABEL]) for node in fitting if PRODUCT_LABEL in node.labels}
     found_by_slurm = not gpus.is_named and gpus.resource.startswith(NVIDIA_PREFIX)
-    if found_by_slurm and products and not any(kind.type in product for kind in gpus.types for product in products):
+    types = [slurm_product(kind.type) for kind in gpus.types]
+    if found_by_slurm and products and not any(of_type in product for of_type in types for product in products):
         want = f"a part of the product's name that the nodes' label {PRODUCT_LABEL} says: {', '.join(sorted(products))}"
         yield Problem((*path, "gpus", "type"), gpus.type, want)
 

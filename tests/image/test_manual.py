@@ -23,7 +23,7 @@ OF_THE_PARSER = {
 }
 """Keys that Slurm's parser takes (test_options.py), and no page describes."""
 
-LEAST = {"slurm.conf": 250, "gres.conf": 10, "cgroup.conf": 20}
+LEAST = {"slurm.conf": 250, "gres.conf": 10, "cgroup.conf": 20, "slurmdbd.conf": 60}
 """A page that is read wrongly has fewer keys."""
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from components.config import parse
 from components.config.slurm_keys import cgroup_conf, node_options, partition_options, slurm_options
+from components.config.slurm_keys.retired import RETIRED
 from components.slurm.conf import slurm_conf
 from tests.image.pods import CONTROLLER
 from tests.image.small_cluster import NewCluster
@@ -56,20 +57,6 @@ for first, last, rights in parts:
                 if len(found) > 20:
                     print(json.dumps(found))
 """
-RETIRED = {
-    *(
-        "AccountingStorageUser",
-        "AccountingStoreJobComment",
-        "AcctGatherInfinibandType",
-        "BackupAddr",
-        "BackupController",
-    ),
-    *("ControlAddr", "ControlMachine", "CoreSpecPlugin", "CryptoType", "ExtSensorsFreq", "ExtSensorsType"),
-    *("FastSchedule", "GetEnvTimeout", "JobContainerType", "JobCredentialPrivateKey"),
-    *("JobCredentialPublicCertificate", "KeepAliveTime", "LaunchType", "PowerParameters", "PowerPlugin"),
-    *("RoutePlugin", "SallocDefaultCommand", "SbcastParameters"),
-}
-"""Slurm's parser takes them to say that they do nothing, or under which name they went on; slurm.conf(5) has none."""
 OF_THE_PARSER = {"frontendname", "include"}
 """Words that are ours and no key of that table: the first went with Slurm 25.05, the second is the file reader's."""
 
@@ -80,7 +67,7 @@ def test_every_key_of_the_installed_slurm_is_ours_or_refused_or_allowed(image: P
         ["chroot", image, "python3", "-c", KEYS], capture_output=True, text=True, timeout=60, check=False
     )
     assert asked.returncode == 0, asked.stderr
-    installed = {key.lower() for key in json.loads(asked.stdout)} - {key.lower() for key in RETIRED}
+    installed = {key.lower() for key in json.loads(asked.stdout)} - RETIRED.keys()
     said = slurm_options.ALLOWED.keys() | slurm_options.OWNED.keys() | slurm_options.REFUSED.keys()
     assert sorted(installed - said) == [], "nobody said whether slurm.options may set these"
     assert sorted(said - installed) == sorted(OF_THE_PARSER), "Slurm does not have these"

@@ -95,6 +95,19 @@ def test_everything_that_needs_slurmdbd_is_left_out_and_nothing_else() -> None:
     )
 
 
+def test_weights_of_resources_that_slurmdbd_counts_are_left_out() -> None:
+    """slurmctld ends with a weight of a resource that it does not count (slurm_get_tres_weight_array)."""
+    conf = (
+        "PriorityWeightTRES=CPU=1000,GRES/gpu=3000\n"
+        "PartitionName=gpu TRESBillingWeights=CPU=1.0,Mem=0.25G,GRES/gpu=2.0 State=UP\n"
+        "PartitionName=lic TRESBillingWeights=license/a=1\n"
+    )
+    assert slurmdbd_fallback.without_accounting(conf) == (
+        "PriorityWeightTRES=CPU=1000\nPartitionName=gpu TRESBillingWeights=CPU=1.0,Mem=0.25G State=UP\n"
+        "PartitionName=lic \n"
+    )
+
+
 def test_the_configuration_without_accounting_follows_the_active_one(tmp_path: Path) -> None:
     source, target = tmp_path / "active", tmp_path / "copy"
     source.mkdir()

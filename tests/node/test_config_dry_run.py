@@ -62,6 +62,12 @@ def test_the_second_start_has_the_keys_of_accounting_and_reaches_no_slurmdbd(tmp
     assert not dry_run_files.has_accounting({"slurm.conf": "ClusterName=x\n"})
 
 
+def test_a_cluster_without_accounting_has_one_start_with_all_of_its_keys(tmp_path: Path) -> None:
+    conf = "ClusterName=x\nPriorityWeightFairshare=10\nPriorityWeightTRES=GRES/gpu=1\n"
+    assert not dry_run_files.has_accounting({"slurm.conf": conf})
+    assert conf in alone(conf, tmp_path)
+
+
 def test_slurmctld_reads_every_line_of_gres_conf_for_a_node_that_is_named_there(tmp_path: Path) -> None:
     tried = dry_run_files.alone({"slurm.conf": CONF, "gres.conf": GRES}, tmp_path).splitlines()
     nodes = [line for line in tried if line.startswith("NodeName=")]

@@ -32,6 +32,8 @@ def lines(config: Config) -> list[str]:
 EFFECTS: Final[list[Effect]] = [
     ("nodeSets.0.gpus.shards", 64, gres, "gpu:h100:2,shard:64"),
     ("nodeSets.0.gpus.mps", 400, gres, "gpu:h100:2,mps:400"),
+    ("nodeSets.0.gpus.mps", 48, gres, "gpu:h100:2,mps:48"),
+    ("nodeSets.0.gpus.type", "a100-sxm4-80gb", gres, "gpu:a100-sxm4-80gb:2"),
     (
         "nodeSets.0.gpus",
         {**MIG, "runtimeClass": "none"},

@@ -40,6 +40,7 @@ EFFECTS: Final[list[Effect]] = [
     ("partitions.0.hidden", True, partition("Hidden=YES"), True),
     ("partitions.0.hidden", False, partition("Hidden=NO"), True),
     ("partitions.0.defaultTime", "1:00:00", partition("DefaultTime=1:00:00"), True),
+    ("partitions.0.defaultTime", "7-0:0:0", partition("DefaultTime=7-0:0:0"), True),
     ("partitions.0.minNodes", 2, partition("MinNodes=2"), True),
     ("partitions.0.maxNodes", 4, partition("MaxNodes=4"), True),
     ("partitions.0.priorityTier", 0, partition("PriorityTier=0"), True),

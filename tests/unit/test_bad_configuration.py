@@ -53,6 +53,11 @@ BAD: list[tuple[str, Any, str]] = [
         {"server": "a", "path": "/b", "connections": 17},
         "pulumi-slurm:jail.storage.nfs.connections: got 17; want 16 or less",
     ),
+    (
+        "login.sets",
+        [{"name": "a", "submounts": {"path": "/x"}}],
+        'login.sets[0].submounts: got {"path": "/x"}; want a l',
+    ),
     ("login.users", [{**USER, "shell": "zsh"}], "pulumi-slurm:login.users[0].shell: got 'zsh'; want no such key"),
     (
         "login.users",
@@ -67,6 +72,10 @@ BAD: list[tuple[str, Any, str]] = [
     ),
     ("nodeSets.0.resources.memory", "64", "want a Kubernetes quantity such as 64Gi"),
     ("nodeSets.0.resources.memory", "0Gi", "want a Kubernetes quantity such as 64Gi"),
+    ("nodeSets.0.resources.memory", "\u0661Gi", "want a Kubernetes quantity such as 64Gi"),
+    ("nodeSets.0.resources.memory", "8192Pi", "want a Kubernetes quantity such as 64Gi"),
+    ("nodeSets.0.resources.processes", 2**22 + 1, "processes: got 4194305; want 4194304 or less"),
+    ("nodeSets.0.weightBucket", 10_001, "weightBucket: got 10001; want 10000 or less"),
     ("nodeSets.0.resources.memory", True, "got true; want a Kubernetes quantity"),
     ("nodeSets.0.resources.memory", "200Mi", "nothing would be left for jobs"),
     ("nodeSets.0.resources.cpu", 0, "pulumi-slurm:nodeSets[0].resources.cpu: got 0; want 1 or more"),
@@ -263,6 +272,31 @@ BAD: list[tuple[str, Any, str]] = [
             ),
             ({"options": {"Alternate": "b"}}, "options.Alternate: got 'b'; want the name of another partition"),
             (
+                {"options": {"TRESBillingWeights": "CPU=1.0,GRES/gpu=2"}},
+                "options.TRESBillingWeights: got 'CPU=1.0,GRES/gpu=2'; want resources that Slurm counts (cpu, mem,",
+            ),
+            (
+                {"options": {"TRESBillingWeights": "CPU=1.0,Mem"}},
+                "options.TRESBillingWeights: got 'CPU=1.0,Mem'; want weights such as CPU=1.0,Mem=0.25G; Mem is none",
+            ),
+            ({"options": {"LLN": "maybe"}}, "options.LLN: got 'maybe'; want YES or NO"),
+            ({"options": {"CpuBind": "rank"}}, "options.CpuBind: got 'rank'; want none, socket, ldom, core, thread"),
+            ({"options": {"MaxCPUsPerNode": "-1"}}, "options.MaxCPUsPerNode: got '-1'; want a whole number, or UNLIM"),
+            ({"options": {"OverTimeLimit": "5m"}}, "options.OverTimeLimit: got '5m'; want a number of minutes, or UNL"),
+            # Numbers and times that Slurm reads as others.
+            ({"maxTime": "24856-0"}, "maxTime: got '24856-0'; want at most 24855 days, which Slurm can count, or UNL"),
+            ({"maxTime": 35_791_394}, "maxTime: got 35791394; want at most 24855 days"),
+            ({"maxTime": "\u0663"}, "maxTime: got '\u0663'; want a Slurm time such as 7-00:00:00"),
+            ({"maxTime": 0}, "maxTime: got 0; want more than 0, or UNLIMITED: no job could run"),
+            ({"defaultTime": "0:00:00"}, "defaultTime: got '0:00:00'; want more than 0, or UNLIMITED"),
+            ({"minNodes": "1-5"}, "minNodes: got '1-5'; want a whole number"),
+            ({"minNodes": "0-0"}, "minNodes: got '0-0'; want a whole number"),
+            ({"maxNodes": 65_537}, "maxNodes: got 65537; want 65536 or less"),
+            ({"defCpuPerGpu": 2**40}, "defCpuPerGpu: got 1099511627776; want 65533 or less"),
+            ({"maxMemPerNode": "512Ki"}, "maxMemPerNode: got '512Ki'; want a Kubernetes quantity such as 64Gi, of 1Mi"),
+            ({"maxMemPerNode": "8192Pi"}, "maxMemPerNode: got '8192Pi'; want a Kubernetes quantity such as 64Gi"),
+            ({"allowQos": ["a" * 256]}, f"allowQos[0]: got '{'a' * 79}…; want a QOS as sacctmgr shows it"),
+            (
                 {"options": {"Topology": "t"}},
                 "options.Topology: got 't'; want nothing, or slurm.topologies or slurm.files.topology.yaml, which",
             ),
@@ -442,8 +476,95 @@ BAD: list[tuple[str, Any, str]] = [
         {"CliFilterPlugins": "../../srv/x"},
         "want syslog or user_defaults: others need programs or files",
     ),
-    ("slurm.options", {"JobCompType": "jobcomp/script"}, "want jobcomp/elasticsearch or jobcomp/kafka or"),
+    *(
+        ("slurm.options", {"JobCompType": f"jobcomp/{plugin}"}, "want jobcomp/mysql or jobcomp/none: others need")
+        for plugin in ("script", "filetxt", "elasticsearch", "kafka")
+    ),
+    ("slurm.options", {"MpiDefault": "pmi2"}, "want none: each step would load another one; srun --mpi names one of"),
+    *(
+        ("slurm.options", {"MCSPlugin": plugin}, "want mcs/account or mcs/label or mcs/none or mcs/user: slurmctld")
+        for plugin in ("mcs/group", "mcs/lable", "user")
+    ),
+    (
+        "slurm.options",
+        {"TaskPlugin": "task/none"},
+        "TaskPlugin: got 'task/none'; want task/affinity, or slurm.cgroupPlugin: disabled: jobs have no limit of mem",
+    ),
+    ("slurm.options", {"taskplugin": "task/affinity,task/none"}, "want task/affinity, or slurm.cgroupPlugin: disabled"),
+    (
+        "slurm",
+        {"cgroupPlugin": "disabled", "options": {"JobAcctGatherType": "jobacct_gather/cgroup"}},
+        "JobAcctGatherType: got 'jobacct_gather/cgroup'; want jobacct_gather/linux beside slurm.cgroupPlugin: disabled",
+    ),
+    (
+        "slurm.options",
+        {"ReconfigFlags": "KeepPartInfo"},
+        "want ReconfigFlags without keeppartinfo: slurmctld would take no edit of partitions",
+    ),
+    ("slurm.options", {"PrologFlags": "NoHold"}, "want PrologFlags without nohold: this program sets Contain, beside"),
+    *(
+        ("slurm.options", {"TopologyParam": word}, f"want TopologyParam without {word.lower()}: nodes would pass on")
+        for word in ("RouteTree", "RoutePart")
+    ),
     ("slurm.options", {"AcctGatherEnergyType": "acct_gather_energy/ipmi"}, "want acct_gather_energy/gpu or"),
+    ("slurm.options", {"DebugFlags": "a b"}, "want one value without spaces, quotes, `#`, backslashes or newlines"),
+    *(
+        ("slurm.options", {"InteractiveStepOptions": value}, "newlines; InteractiveStepOptions may have single spaces")
+        for value in ("--pty  bash", " --pty", "--pty bash # x", '--pty "bash"', "--pty bash\nSlurmUser=root", "a\tb c")
+    ),
+    *(
+        ("slurm.options", {key: value}, f"slurm.options.{key}: got {value!r}; want {want}")
+        for key, value, want in (
+            ("PropagateResourceLimitsExcept", "ALL", "limits such as MEMLOCK (known: AS, CORE"),
+            ("PropagateResourceLimitsExcept", "memlock", "limits such as MEMLOCK (known: AS, CORE"),
+            ("PropagateResourceLimits", "ALL,STACK", "ALL, NONE, or limits such as NOFILE,STACK (known: AS"),
+        )
+    ),
+    *(
+        ("slurm.options", {first: value, second: value}, f"slurm.options.{second}: got {value!r}; want nothing beside")
+        for first, second, value in (
+            ("DefMemPerCPU", "DefMemPerNode", "1"),
+            ("MaxMemPerCPU", "MaxMemPerNode", "1"),
+            ("PropagateResourceLimits", "PropagateResourceLimitsExcept", "STACK"),
+        )
+    ),
+    *(
+        ("slurm.options", {key: "x"}, f"got '{key}'; want no {key}: Slurm 26.05 does not have it any more; {why}")
+        for key, why in (
+            ("ControlMachine", "SlurmctldHost is in its place"),
+            ("cryptotype", "keys come from credentials"),
+            ("FastSchedule", "SlurmdParameters: config_overrides does what its 2 did"),
+            ("CacheGroups", "nothing is in its place"),
+        )
+    ),
+    *(
+        ("slurm.options", {"AccountingStorageTRES": value}, f"fs/lustre; {one} is none")
+        for value, one in (("gpu", "gpu"), ("gres/gpu,gres/", "gres/"), ("gres:gpu", "gres:gpu"))
+    ),
+    *(
+        (
+            "slurm.options",
+            {"SchedulerParameters": f"defer,{word}={number}"},
+            f"want {word} from {least} to {most} without a unit",
+        )
+        for word, number, least, most in (
+            ("bf_window", 43_201, 1, 43_200),
+            ("bf_resolution", "60s", 1, 3_600),
+            ("BF_max_job_test", 0, 1, 1_000_000),
+            ("bf_interval", -2, 1, 10_800),
+        )
+    ),
+    (
+        "slurm.options",
+        {"SchedulerParameters": "defer,max_job_bf=50"},
+        "want SchedulerParameters without max_job_bf: bf_max_job_test is its name since",
+    ),
+    (
+        "slurm.options",
+        {"priorityWeightTRES": "cpu=1,gres/fpga=2"},
+        "slurm.options.priorityWeightTRES: got 'cpu=1,gres/fpga=2'; want resources that Slurm counts (cpu, mem, node",
+    ),
+    ("slurm.options", {"PriorityDecayHalfLife": 0}, "slurm.options.PriorityDecayHalfLife: got 0; want more than 0"),
     ("slurm.options", {"SwitchType": "switch/nvidia_imex"}, "want switch/none: others need programs or files that"),
     *(
         ("slurm.options", {key: "x"}, f"want another key: {key} is set by this program")
@@ -458,6 +579,10 @@ BAD: list[tuple[str, Any, str]] = [
             "NodeName",
             "Prolog",
             "SrunPortRange",
+            "SlurmSchedLogLevel",
+            "MetricsAuthUsers",
+            "SlurmctldHttpAuthParameters",
+            "SlurmdHttpAuthParameters",
         )
     ),
     ("nodeSets.0.gpus", {"type": "h100 Gres=x", "perNode": 1}, "want a GPU type such as h100"),
@@ -879,9 +1004,32 @@ BAD: list[tuple[str, Any, str]] = [
     ),
     ("nodeSets.0.update", {"window": {"start": "Sun 03:00"}}, "nodeSets[0].update.window.duration: got nothing; want"),
     ("accounting.retention", {"jobs": "0days"}, "want a number of hours, days or months"),
+    *(
+        ("accounting.options", {key: value}, f"pulumi-slurm:accounting.options.{key}: got {got}; want {want}")
+        for key, value, got, want in (
+            ("TrackWcKeys", "yes", "'TrackWcKeys'", "a key of slurmdbd.conf that Slurm 26.05 knows; did you mean Tr"),
+            ("trackwckey", "yes", "'trackwckey'", "another key: TrackWCKey is set by this program, it is that of slur"),
+            ("PurgeJobAfter", "1month", "'PurgeJobAfter'", "accounting.retention.jobs in its place, which sets Purge"),
+            ("ArchiveScript", "/x", "'ArchiveScript'", "no ArchiveScript: slurmdbd would run it in its own pod"),
+            ("commitdelay", 1, "'commitdelay'", "CommitDelay, as Slurm writes it"),
+            ("CommitDelay", 65_534, "65534", "a whole number of seconds, from 1 to 65533"),
+            ("TCPTimeout", "0", "'0'", "a whole number of seconds, from 1 to 65533"),
+            ("MaxPurgeLimit", "all", "'all'", "a whole number of rows, such as 50000"),
+            ("MaxQueryTimeRange", "60 days", "'60 days'", "a Slurm time such as 60-0, or UNLIMITED"),
+            ("DebugLevel", "quiet", "'quiet'", "info, verbose, debug, or debug2 to debug5"),
+            ("DebugFlags", "DB_JOBS", "'DB_JOBS'", "flags of slurmdbd.conf(5), such as DB_JOB,DB_STEP"),
+            ("DisableRollups", True, "true", 'text in quotes, such as "YES" or "NO"'),
+            ("DisableRollups", "yes\nStoragePass=x", "'yes\\nStoragePass=x'", "yes or no, in quotes"),
+        )
+    ),
     ("accounting.enforce", ["everything"], "pulumi-slurm:accounting.enforce[0]: got 'everything'; want one of 'assoc"),
     ("accounting.priority", {"weightAge": -1}, "pulumi-slurm:accounting.priority.weightAge: got -1; want 0 or more"),
+    ("accounting.priority.decayHalfLife", "0", "decayHalfLife: got '0'; want more than 0, or slurm.options.Priori"),
     ("accounting.priority", {"decayHalfLife": "a week"}, "want a Slurm time such as 7-00:00:00"),
+    *(
+        ("accounting.retention.jobs", age, f"got '{age}'; want at most 65535, or a longer unit: slurmdbd would purge")
+        for age in ("87600hours", "65536days")
+    ),
     (
         "accounting",
         {"mode": "external", "external": {"host": "a", "user": "a b", "passwordSecret": {"name": "s"}}},
@@ -1048,6 +1196,43 @@ def test_an_operator_that_sees_no_kubernetes_nodes_reads_no_conditions_of_theirs
         parse(raw)
     assert "pulumi-slurm:health.nodeConditions: got" in str(refused.value)
     assert "want nothing beside operator.watchNodes: false" in str(refused.value)
+
+
+def test_a_key_of_slurm_conf_is_set_in_one_place() -> None:
+    raw = changed("slurm.options", {"PriorityWeightAge": 5}, changed("accounting.priority", {"weightAge": 4}))
+    with pytest.raises(ConfigurationError) as refused:
+        parse(raw)
+    assert "slurm.options.PriorityWeightAge: got 5; want nothing beside accounting.priority.weightAge" in str(
+        refused.value
+    )
+
+
+def test_jobs_are_billed_by_all_that_accounting_counts() -> None:
+    weights = "CPU=1.0,Mem=.25G,GRES/gpu=3,gres/gpu:H100=2.5K,gres/gpumem=1,fs/disk=1e-3,License/matlab=2"
+    partition = {"name": "gpu", "nodeSets": ["h100"], "options": {"TRESBillingWeights": weights}}
+    raw = changed("partitions", [partition], changed("nodeSets", [GPU_SET]))
+    raw = changed("slurm.options", {"AccountingStorageTRES": "license/matlab", "PriorityWeightTRES": "GRES/gpu=9"}, raw)
+    assert parse(raw)
+    with pytest.raises(ConfigurationError) as refused:
+        parse(changed("accounting", {"mode": "off"}, raw))
+    assert "fs/disk), or accounting.mode mariadb or external, which counts more; GRES/gpu is none of them" in str(
+        refused.value
+    )
+
+
+def test_usage_ends_by_a_half_life_or_a_period() -> None:
+    options = {"PriorityUsageResetPeriod": "MONTHLY"}
+    assert parse(changed("accounting.priority.decayHalfLife", 0, changed("slurm.options", options)))
+
+
+def test_a_partitions_state_is_kept_by_slurm_or_declared() -> None:
+    raw = changed("slurm.options", {"ReconfigFlags": "KeepPartState"}, changed("partitions", [{**PARTITION}]))
+    assert parse(raw)
+    with pytest.raises(ConfigurationError) as refused:
+        parse(changed("partitions.0.state", "DOWN", raw))
+    assert "partitions[0].state: got 'DOWN'; want nothing beside slurm.options.ReconfigFlags: KeepPart" in str(
+        refused.value
+    )
 
 
 def test_a_long_check_fits_the_limits_of_its_partition() -> None:

@@ -123,6 +123,12 @@ def test_what_is_missing_is_told_with_its_path(wanted: Config, there: ClusterSta
     assert text in str(problem)
 
 
+def test_a_hyphen_of_a_type_is_one_of_the_products_name() -> None:
+    """The label has hyphens for spaces, too: NVIDIA-A100-SXM4-80GB."""
+    a100 = h100(labels={"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"})
+    assert problems(config({"type": "a100-sxm4-80gb"}), seen(a100, a100)) == []
+
+
 def test_a_node_is_read_as_the_api_gives_it() -> None:
     item = {
         "metadata": {"name": "a", "labels": PRODUCT},

@@ -1,4 +1,4 @@
-"""slurm.conf files of three public sites in this project's configuration: previewed, and rendered as the sites say."""
+"""slurm.conf files of five public sites in this project's configuration: previewed, and rendered as the sites say."""
 
 from __future__ import annotations
 
@@ -71,6 +71,43 @@ SAID: dict[str, dict[str, str]] = {
         "SlurmdTimeout": "180",
         "TaskPlugin": "task/cgroup,task/affinity",
     },
+    "biomedia": {
+        "ClusterName": "biomediacluster",
+        "AccountingStorageEnforce": "associations,limits",
+        "DebugFlags": "Gres",
+        "DefMemPerCPU": "2048",
+        "GresTypes": "gpu",
+        "InactiveLimit": "7200",
+        "JobAcctGatherType": "jobacct_gather/linux",
+        "MaxArraySize": "32000",
+        "MaxJobCount": "25000",
+        "MinJobAge": "300",
+        "PriorityCalcPeriod": "5",
+        "PriorityDecayHalfLife": "7-0",
+        "PriorityFavorSmall": "YES",
+        "PriorityMaxAge": "7-0",
+        "PriorityUsageResetPeriod": "NONE",
+        "PriorityWeightAge": "2000",
+        "PriorityWeightFairshare": "10000",
+        "PriorityWeightJobSize": "3000",
+        "PriorityWeightPartition": "1000",
+        "SchedulerType": "sched/builtin",
+        "SelectTypeParameters": "CR_CPU_Memory",
+        "SlurmctldTimeout": "120",
+        "TaskPlugin": "task/cgroup",
+    },
+    "pal": {
+        "ClusterName": "compute-cluster",
+        "DebugFlags": "CPU_Bind,gres",
+        "DefMemPerGPU": "30000",
+        "GresTypes": "gpu,mps",
+        "JobAcctGatherType": "jobacct_gather/cgroup",
+        "MinJobAge": "300",
+        "SelectTypeParameters": "CR_Core_Memory,CR_CORE_DEFAULT_DIST_BLOCK,CR_ONE_TASK_PER_CORE",
+        "SlurmctldDebug": "error",
+        "SlurmctldTimeout": "300",
+        "TaskPlugin": "task/cgroup",
+    },
 }
 """Site → lines of its own slurm.conf, as they are rendered here."""
 PARTITIONS = {
@@ -92,6 +129,13 @@ PARTITIONS = {
         "kuang": {"PriorityTier=20", "PriorityJobFactor=20"},
     },
     "hfcluster": {"train-p4de24xlarge": {"Default=YES", "MaxTime=UNLIMITED", "State=UP"}},
+    "biomedia": {
+        "long": {"Default=YES", "MaxTime=43200"},
+        "rocsLong": {"Default=NO", "MaxTime=43200", "Nodes=ns_roc01"},
+        "gpus": {"MaxTime=10080"},
+        "interactive": {"MaxTime=4320", "PriorityTier=7000", "PriorityJobFactor=7000"},
+    },
+    "pal": {"PAL1": {"Default=YES", "MaxTime=UNLIMITED", "State=UP"}},
 }
 
 

@@ -92,7 +92,7 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
         ["gres[0].devices: got '/dev/nvidia[1-2]'; want files of its own: /dev/nvidia1 is one of gpus.devices"],
     ),
     ({"gpus": {**NAMED, "shards": 1}}, ["gpus.shards: got 1; want at least one for each of the node's 2 GPUs"]),
-    ({"gpus": {**NAMED, "mps": 150}}, ["gpus.mps: got 150; want a multiple of 100 for each of the node's 2 GPUs"]),
+    ({"gpus": {**NAMED, "mps": 151}}, ["gpus.mps: got 151; want as many for each of the node's 2 GPUs, such as 100"]),
     ({"gpus": {**NAMED, "shards": 8, "mps": 200}}, ["gpus.mps: got 200; want nothing beside shards: a GPU of Slurm"]),
     ({"gpus": {**MIG, "mps": 300}}, ["gpus.mps: got 300; want nothing, or shards: Slurm cannot tell the share of a"]),
     (

@@ -100,6 +100,23 @@ def test_a_task_plugin_replaces_none_and_joins_cgroup() -> None:
     assert lines(parse(without))["TaskPlugin"] == "task/affinity"
 
 
+@pytest.mark.parametrize("key", ["DefMemPerCPU", "DefMemPerGPU", "DefMemPerNode"])
+def test_a_default_of_memory_for_the_cluster_holds_where_a_partition_has_none(key: str) -> None:
+    """slurmctld takes the partition's before it (_get_def_mem of job_mgr.c)."""
+    rows = [{"name": "main", "nodeSets": ["cpu"]}, {"name": "own", "nodeSets": ["cpu"], "defMemPerCpu": "512Mi"}]
+    text = slurm_conf.slurm_conf(parse(changed("slurm.options", {key: "2048"}, changed("partitions", rows))))
+    assert f"{key}=2048\n" in text
+    main, own = (line for line in text.splitlines() if line.startswith("PartitionName="))
+    assert ("DefMem" in main, "DefMemPerCPU=512" in own) == (False, True)
+
+
+def test_words_with_spaces_stand_in_quotes() -> None:
+    """As slurm.conf(5) has it. `#` and quotes can't stand in them."""
+    options = "--interactive --preserve-env --pty $SHELL"
+    found = slurm_conf.slurm_conf(config_with("slurm.options", {"InteractiveStepOptions": options}))
+    assert f'InteractiveStepOptions="{options}"' in found.splitlines()
+
+
 def test_options_are_taken_in_any_case_and_written_in_slurms() -> None:
     assert lines(config_with("slurm.options", {"killwait": "31"}))["KillWait"] == "31"
 

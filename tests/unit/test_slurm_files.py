@@ -131,7 +131,7 @@ def test_all_that_is_wrong_with_files_is_told_at_once(tmp_path: Path, monkeypatc
         ({"rpc_queue.yaml": "{}\n"}, {}, "want slurm.options.SlurmctldParameters: enable_rpc_queue"),
         (
             {"jobcomp.lua": LUA},
-            {"JobCompType": "jobcomp/kafka"},
+            {"JobCompType": "jobcomp/mysql"},
             "want slurm.options.JobCompType: jobcomp/lua, or none",
         ),
         ({}, {"JobSubmitPlugins": "lua"}, "want slurm.files with job_submit.lua too, which lua runs"),

@@ -1,13 +1,25 @@
-"""Rules between accounting's QOS and Slurm's options."""
+"""Rules between accounting's QOS and priorities, and Slurm's options."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from components.config.accounts.qos import QosPreemptMode
+from components.config.checking import tres_rules
 from components.config.program import Config
 from components.config.rule import Violation
+from components.config.values.quantities import SLURM_TIME, slurm_seconds
 
 _BY_QOS: Final = "preempt/qos"
+_PRIORITY: Final = {
+    "priorityweightage": "weightAge",
+    "priorityweightfairshare": "weightFairshare",
+    "priorityweightjobsize": "weightJobSize",
+    "priorityweightpartition": "weightPartition",
+    "priorityweightqos": "weightQos",
+    "prioritymaxage": "maxAge",
+    "prioritydecayhalflife": "decayHalfLife",
+}
+"""Key of slurm.conf in lower case → the key of accounting.priority that sets it, too."""
 
 
 def _preemption(config: Config) -> Iterator[Violation]:
@@ -24,4 +36,23 @@ def _preemption(config: Config) -> Iterator[Violation]:
             yield Violation("accounting", "qos", index, "preemptMode", want=want)
 
 
-ON_ACCOUNTING: Final = (_preemption,)
+def _priority(config: Config) -> Iterator[Violation]:
+    for name in config.slurm.options:
+        key = _PRIORITY.get(name.lower(), "")
+        if key in config.accounting.priority.given:
+            want = f"nothing beside accounting.priority.{key}, which sets it"
+            yield Violation("slurm", "options", name, want=want)
+
+
+def _half_life(config: Config) -> Iterator[Violation]:
+    """Yield a half-life of 0 by which nothing else ends usage: slurmctld would not start."""
+    options = config.slurm.slurm_conf_options
+    time = options.get("PriorityDecayHalfLife", config.accounting.priority.decay_half_life)
+    if SLURM_TIME.fullmatch(time) and not slurm_seconds(time) and "PriorityUsageResetPeriod" not in options:
+        written = next((name for name in config.slurm.options if name.lower() == "prioritydecayhalflife"), None)
+        at = ("slurm", "options", written) if written else ("accounting", "priority", "decayHalfLife")
+        want = "more than 0, or slurm.options.PriorityUsageResetPeriod beside it: slurmctld would not start"
+        yield Violation(*at, want=want)
+
+
+ON_ACCOUNTING: Final = (_preemption, _priority, _half_life, tres_rules.counted, tres_rules.of_priority)

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -91,9 +92,11 @@ def _right(annotation: Any, raw: Any) -> Iterator[Any]:
 
 
 def _inside(annotation: Any, container: type) -> tuple[Any, ...]:
-    """The element types of a list or dict without their annotations; empty for another type."""
+    """The element types of a list or dict, which may be optional, without annotations; empty for another type."""
     if get_origin(annotation) is Annotated:
         return _inside(get_args(annotation)[0], container)
+    if get_origin(annotation) in (Union, UnionType):
+        return next((types for part in get_args(annotation) if (types := _inside(part, container))), ())
     return get_args(annotation) if get_origin(annotation) is container else ()
 
 

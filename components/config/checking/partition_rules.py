@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from components.config.checking import topology_rules
+from components.config.checking import topology_rules, tres_rules
 from components.config.partitions import Partition, PreemptMode
 from components.config.program import Config
 from components.config.rule import Violation, one_of
@@ -60,6 +60,15 @@ def _preemption(config: Config, partition: Partition) -> Iterator[Violation]:
         yield Violation("preemptMode", want=want)
 
 
+def _state(config: Config, partition: Partition) -> Iterator[Violation]:
+    if (
+        "state" in partition.given
+        and "keeppartstate" in config.slurm.slurm_conf_options.get("ReconfigFlags", "").lower()
+    ):
+        want = "nothing beside slurm.options.ReconfigFlags: KeepPartState, with which slurmctld takes no edit of it"
+        yield Violation("state", want=want)
+
+
 def _alternate(config: Config, partition: Partition) -> Iterator[Violation]:
     others = [other.name for other in config.partitions if other.name != partition.name]
     if "Alternate" in partition.options and partition.options["Alternate"] not in others:
@@ -67,4 +76,13 @@ def _alternate(config: Config, partition: Partition) -> Iterator[Violation]:
         yield Violation("options", "Alternate", want=want)
 
 
-ON_PARTITION: Final = (_accounting, _qos, _gpus, _preemption, _alternate, topology_rules.of_partition)
+ON_PARTITION: Final = (
+    _accounting,
+    _qos,
+    _gpus,
+    _preemption,
+    _state,
+    _alternate,
+    topology_rules.of_partition,
+    tres_rules.of_partition,
+)

@@ -101,8 +101,8 @@ class Gpus(GpuType):
         le=65_536,
     )
     mps: WholeNumber | None = setting(
-        "In place of shards, for CUDA's Multi-Process Service: shares, spread evenly over the GPUs of a node, 100 for "
-        "each or a multiple. --gres=mps:50 takes 50; a prolog of yours starts the service.",
+        "In place of shards, for CUDA's Multi-Process Service: shares, spread evenly over the GPUs of a node, such as "
+        "100 for each. --gres=mps:50 then takes half of one; a prolog of yours starts the service.",
         default=None,
         ge=1,
         le=65_536,
@@ -124,8 +124,8 @@ class Gpus(GpuType):
             yield Violation("mps", want="nothing beside shards: a GPU of Slurm is shared in one way")
         if self.shards is not None and self.shards < self.count:
             yield Violation("shards", want=f"at least one for each of the node's {self.count} GPUs")
-        if self.mps is not None and self.mps % (100 * self.count):
-            yield Violation("mps", want=f"a multiple of 100 for each of the node's {self.count} GPUs")
+        if self.mps is not None and self.mps % self.count:
+            yield Violation("mps", want=f"as many for each of the node's {self.count} GPUs, such as 100")
         if self.mps is not None and any(kind.multiple_files for kind in self.types):
             yield Violation("mps", want="nothing, or shards: Slurm cannot tell the share of a MIG device")
 

@@ -1,6 +1,6 @@
 """Configuration of generic resources of nodes besides GPUs, and what Slurm is told of all of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from components.config.model import Model, setting
 from components.config.nodes.gpus import Gpus
@@ -42,6 +42,20 @@ def gres_of_node(gpus: Gpus | None, others: Sequence[Gres]) -> str | None:
     words = [kind.gres for kind in gpus.types] if gpus else []
     words += [f"{name}:{count}" for name, count in gpus.sharing.items()] if gpus else []
     return ",".join([*words, *(one.gres for one in others)]) or None
+
+
+def kinds_of_node(gpus: Gpus | None, others: Sequence[Gres]) -> list[tuple[str, str | None]]:
+    """Name and type of each generic resource of a node."""
+    kinds: list[tuple[str, str | None]] = [("gpu", kind.type) for kind in gpus.types] if gpus else []
+    kinds += [(name, None) for name in gpus.sharing] if gpus else []
+    return [*kinds, *((one.name, one.type) for one in others)]
+
+
+def tracked(kinds: Iterable[tuple[str, str | None]]) -> list[str]:
+    """Return what accounting counts besides what it always does: each name, and each name with a type."""
+    listed = list(kinds)
+    plain = dict.fromkeys(f"gres/{name}" for name, _ in listed)
+    return [*plain, *dict.fromkeys(f"gres/{name}:{of_type}" for name, of_type in listed if of_type)]
 
 
 def kubernetes_resources(gpus: Gpus | None, others: Sequence[Gres]) -> dict[str, int]:

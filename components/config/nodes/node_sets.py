@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from components.config.model import Model, setting
 from components.config.nodes.gpus import Gpus
-from components.config.nodes.gres import Gres, gres_of_node, gres_violations, kubernetes_resources
+from components.config.nodes.gres import Gres, gres_of_node, gres_violations, kinds_of_node, kubernetes_resources
 from components.config.nodes.line_options import NodeOptionName, NodeOptionValue, line_violations, socket_violations
 from components.config.nodes.network import NodeNetwork
 from components.config.nodes.policy import Policy
@@ -166,6 +166,7 @@ class NodeSet(Model):
         unit="nodes",
         default=8,
         ge=1,
+        le=LARGEST_SET,
     )
     features: list[Feature] | None = setting(
         "Further features of its nodes, for `sbatch --constraint`, beside its name. A change takes effect at once. "
@@ -246,6 +247,11 @@ class NodeSet(Model):
     def node_gres(self) -> str | None:
         """Slurm's Gres of a node, such as gpu:h100:8,shard:64."""
         return gres_of_node(self.gpus, self.gres)
+
+    @property
+    def gres_kinds(self) -> list[tuple[str, str | None]]:
+        """Name and type of each generic resource of a node."""
+        return kinds_of_node(self.gpus, self.gres)
 
     @property
     def device_resources(self) -> dict[str, int]:

@@ -6,6 +6,9 @@ from components.config.model import Model, setting
 from components.config.rule import Violation, rule
 from components.config.values.quantities import Cpu, Memory, PageSize, WholeNumber, cpu_millis, memory_bytes
 
+_MOST_PROCESSES = 2**22
+"""PID_MAX_LIMIT of Linux."""
+
 
 class NodeResources(Model):
     """Resources of each node of the set."""
@@ -34,6 +37,7 @@ class NodeResources(Model):
         "Keep it below the kubelet's podPidsLimit, so that the pod's own programs start whatever jobs do.",
         default=65_536,
         ge=64,
+        le=_MOST_PROCESSES,
     )
     cpu_request: Cpu | None = setting(
         "CPU that Kubernetes keeps for the pod. Left out: cpu. Less shares a Kubernetes node's CPUs, for development.",

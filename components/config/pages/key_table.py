@@ -1,4 +1,4 @@
-"""Makes docs/slurm-keys.md from the lists that checks use: who sets each key of slurm.conf, gres.conf, cgroup.conf."""
+"""Makes docs/slurm-keys.md from the lists that checks use: who sets each key of slurm.conf and three more files."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,15 +11,16 @@ from components.config.slurm_keys import (
     partition_options,
     slurm_conf_lines,
     slurm_options,
+    slurmdbd_conf,
 )
 from components.config.slurm_keys.line_keys import LineKeys
 from components.config.values import slurm_files
 
-_HEAD: Final = """# Keys of slurm.conf, gres.conf and cgroup.conf
+_HEAD: Final = """# Keys of slurm.conf, gres.conf, cgroup.conf and slurmdbd.conf
 
 Made from the lists by which the program checks keys; `.venv/bin/python -m tests.unit.golden_files` writes it. Tests
 compare the lists with the manual pages in the image, and with what its Slurm's parser takes (26.05).
-[sites.md](sites.md) has the lines of three sites' slurm.conf that cannot be said here.
+[sites.md](sites.md) has the lines of five sites' slurm.conf that cannot be said here.
 """
 _TABLE: Final = """
 ## {title}
@@ -74,6 +75,7 @@ SECTIONS: Final = (
         cgroup_conf.KEYS,
         "cgroupOptions",
     ),
+    Section("Accounting", "slurmdbd.conf", ("DESCRIPTION",), slurmdbd_conf.KEYS),
 )
 
 

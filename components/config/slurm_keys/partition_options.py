@@ -3,6 +3,7 @@
 tests/image/test_options.py compares them with the keys that the installed Slurm's parser takes.
 """
 
+import re
 from typing import Final
 
 from components.config.slurm_keys.line_keys import LineKeys
@@ -74,3 +75,28 @@ ALLOWED: Final = (
 """Keys that partitions[].options sets."""
 
 KEYS: Final = LineKeys("a partition", "partitions[]", TYPED, OWNED, REFUSED, ALLOWED)
+
+_YES_OR_NO: Final = ("(?i:yes|no)", "YES or NO")
+_NUMBER: Final = ("[0-9]{1,9}|(?i:unlimited|infinite)", "a whole number, or UNLIMITED")
+_WORDS: Final = {
+    "CpuBind": (
+        "(?i:none|no|sockets?|ldoms?|cores?|threads?|off)",
+        "none, socket, ldom, core, thread or off: Slurm ignores other words",
+    ),
+    "LLN": _YES_OR_NO,
+    "MaxCPUsPerNode": _NUMBER,
+    "MaxCPUsPerSocket": _NUMBER,
+    "OverTimeLimit": (
+        "[0-9]{1,5}|(?i:unlimited|infinite)",
+        "a number of minutes, or UNLIMITED: Slurm reads others as 0",
+    ),
+    "ReqResv": _YES_OR_NO,
+    "RootOnly": _YES_OR_NO,
+}
+"""Key that options set → what its whole value matches, and what that is in words. The other keys take more."""
+
+
+def refusal(name: str, value: str) -> str:
+    """Return what the value of a key has to be; empty if this one is right."""
+    pattern, want = _WORDS.get(name, (".*", ""))
+    return "" if re.fullmatch(pattern, value) else want

@@ -12,8 +12,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator
 
-from components.config.slurm_keys import select_parameters
+from components.config.slurm_keys import propagated_limits, scheduler_parameters, select_parameters
 from components.config.slurm_keys.line_keys import LineKeys
+from components.config.slurm_keys.retired import RETIRED
 from components.config.values.validation import wrong
 from contract.slurm_options import WORKER_START
 
@@ -47,8 +48,21 @@ _OWNED_FOR: Final = {
         "SlurmdPidFile",
         "ReturnToService",
     ),
-    "daemons log to the pod's log": ("SlurmctldLogFile", "SlurmdLogFile", "SlurmSchedLogFile"),
-    "keys come from credentials": ("AuthType", "AuthInfo", "AuthAltTypes", "AuthAltParameters", "CredType"),
+    "daemons log to the pod's log": (
+        "SlurmctldLogFile",
+        "SlurmdLogFile",
+        "SlurmSchedLogFile",
+        "SlurmSchedLogLevel",  # slurmctld ends with one and without SlurmSchedLogFile.
+    ),
+    "keys come from credentials": (
+        "AuthType",
+        "AuthInfo",
+        "AuthAltTypes",
+        "AuthAltParameters",
+        "CredType",
+        "SlurmctldHttpAuthParameters",
+        "SlurmdHttpAuthParameters",
+    ),
     "another value would run jobs outside the jail": ("PlugStackConfig", "NamespaceType"),
     "slurmstepd would open files for root's jobs with root's rights; srun sudo runs a program as root": (
         "DisableRootJobs",
@@ -91,7 +105,7 @@ _OWNED_FOR: Final = {
     "it comes from nodeSets and partitions": ("NodeName", "NodeSet", "PartitionName", "FrontendName"),
     "it would read a file that is not declared": ("Include",),
     "it comes from health": ("HealthCheckInterval", "HealthCheckNodeState", "HealthCheckTimeout"),
-    "the operator and dashboards read these metrics": ("MetricsType", "MetricsParameters"),
+    "the operator and dashboards read these metrics": ("MetricsType", "MetricsParameters", "MetricsAuthUsers"),
     "it comes from slurm.privateData": ("PrivateData",),
     "the image of the controller has no program that sends mail": ("MailProg", "MailDomain"),
 }
@@ -131,15 +145,24 @@ REFUSED: Final = {key.lower(): reason for reason, keys in _REFUSED_FOR.items() f
 _ONE_OF: Final = {
     "AcctGatherEnergyType": ("acct_gather_energy/none", "acct_gather_energy/gpu"),
     "CliFilterPlugins": ("syslog", "user_defaults"),
-    "JobCompType": ("jobcomp/none", "jobcomp/elasticsearch", "jobcomp/kafka", "jobcomp/mysql"),
+    "JobCompType": ("jobcomp/none", "jobcomp/mysql"),
     "JobSubmitPlugins": ("all_partitions", "defaults", "logging", "pbs", "require_timelimit", "throttle"),
+    "MCSPlugin": ("mcs/none", "mcs/account", "mcs/label", "mcs/user"),
     "MpiDefault": ("none",),
     # slurmstepd makes device files for the other; a pod may not (MKNOD).
     "SwitchType": ("switch/none",),
     "TaskPlugin": ("task/none", "task/affinity", "task/cgroup"),
 }
 CHOICES: Final = {key.lower(): frozenset(words) for key, words in _ONE_OF.items()}
-"""Key in lower case → its allowed words. Other words need a program or file that a pod does not have."""
+"""Key in lower case → its allowed words."""
+
+_NOT_IN_PODS: Final = "others need programs or files that pods do not have"
+_OTHERS: Final = {
+    # mcs_g_init in controller.c comes after the line by which the config dry run knows that slurmctld is up.
+    "mcsplugin": "slurmctld would end with another one, and knows no groups",
+    "mpidefault": "each step would load another one; srun --mpi names one of slurm.mpiPlugins",
+}
+"""Key in lower case → why it takes no other words than those of CHOICES, where pods could have these."""
 
 _NOT: Final = {
     "CommunicationParameters": {
@@ -151,8 +174,17 @@ _NOT: Final = {
         "ulimit_pam_adopt": "slurmstepd would load PAM modules of the users' root with all its rights",
     },
     "PrologFlags": {
+        "nohold": "this program sets Contain, beside which slurmctld does not start with it",
         "x11": "slurmstepd would run the users' xauth outside of the job",
         "runinjob": "the prolog runs in slurmd, before slurmstepd enters the users' root",
+    },
+    "ReconfigFlags": {
+        # load_all_part_state in partition_mgr.c.
+        "keeppartinfo": "slurmctld would take no edit of partitions, and bring removed ones back",
+    },
+    "SchedulerParameters": {
+        # Backfill's thread reads it, which starts after the config dry run has seen that slurmctld is up.
+        "max_job_bf": "bf_max_job_test is its name since, and slurmctld ends with the old one",
     },
     "SlurmctldParameters": {
         "allow_user_triggers": "slurmctld would run users' programs in its own pod",
@@ -162,6 +194,10 @@ _NOT: Final = {
         # _spec_override in slurmd.c, tag slurm-26-05-3-1: an unsigned difference.
         "slurmdspecoverride": "slurmd would take the pod's memory from RealMemory, which is less: the node had none",
     },
+    "TopologyParam": dict.fromkeys(
+        ("routepart", "routetree"),
+        "nodes would pass on slurmctld's messages, and nodes that register themselves know no other's address",
+    ),
     "SlurmdParameters": {
         "contain_spank": "the jail's SPANK plugin enters a job's namespaces itself",
         "conmgr_quiesce_timeout": "a slurmd that takes a new configuration would end its service under jobs that end",
@@ -170,7 +206,13 @@ _NOT: Final = {
 NOT: Final = {key.lower(): words for key, words in _NOT.items()}
 """Key in lower case → words of its value that are refused, and why."""
 
-_VALUE = re.compile(r"[^\s#\"'\\\x00-\x1f\x7f]+")
+_WORD: Final = r"[^\s#\"'\\\x00-\x1f\x7f]+"
+_VALUE: Final = re.compile(_WORD)
+_WORDS: Final = re.compile(f"{_WORD}( {_WORD})*")
+_OF_WORDS: Final = ("interactivestepoptions",)
+"""Keys in lower case whose value has spaces: options of srun."""
+_ONE_VALUE: Final = "one value without spaces, quotes, `#`, backslashes or newlines"
+_OR_WORDS: Final = f"{_ONE_VALUE}; InteractiveStepOptions may have single spaces"
 
 
 def _allowed() -> dict[str, str]:
@@ -202,6 +244,8 @@ def check_option_name(name: str) -> str:
         raise wrong(f"another key: {name} is set by this program, {reason}")
     if reason := REFUSED.get(name.lower()):
         raise wrong(f"no {name}: {reason}")
+    if successor := RETIRED.get(name.lower()):
+        raise wrong(f"no {name}: Slurm 26.05 does not have it any more; {successor}")
     if name.lower() not in ALLOWED:
         close = difflib.get_close_matches(name.lower(), ALLOWED, n=1)
         hint = f"; did you mean {ALLOWED[close[0]]}?" if close else ""
@@ -219,11 +263,22 @@ def refusal(name: str, value: str) -> str:
     key, words = name.lower(), value.lower().split(",")
     if key == "selecttypeparameters":
         return select_parameters.refusal(value)
+    if " " in value and key not in _OF_WORDS:
+        return _ONE_VALUE
+    if want := propagated_limits.refusal(key, value):
+        return want
+    if key == "schedulerparameters" and (want := scheduler_parameters.refusal(value)):
+        return want
     # Slurm takes most of them from the middle of a longer word, too.
     reasons = [f"{name} without {word}: {reason}" for word, reason in NOT.get(key, {}).items() if word in value.lower()]
     if key in CHOICES and not CHOICES[key].issuperset(words):
-        reasons.append(f"{' or '.join(sorted(CHOICES[key]))}: others need programs or files that pods do not have")
+        reasons.append(f"{' or '.join(sorted(CHOICES[key]))}: {_OTHERS.get(key, _NOT_IN_PODS)}")
     return "; ".join(reasons)
+
+
+def written(value: str) -> str:
+    """Return a value as it stands in slurm.conf: in quotes if it has spaces."""
+    return f'"{value}"' if " " in value else value
 
 
 def worker_start(options: Mapping[str, str]) -> list[str]:
@@ -242,7 +297,18 @@ def check_option_value(value: str) -> str:
         PydanticCustomError: It holds a space, quote, `#`, backslash, newline or other control character.
     """
     if not _VALUE.fullmatch(value):
-        raise wrong("one value without spaces, quotes, `#`, backslashes or newlines")
+        raise wrong(_ONE_VALUE)
+    return value
+
+
+def check_option_words(value: str) -> str:
+    """The value, if it is safe in one `Key="value"` line. `refusal` says which keys take one with spaces.
+
+    Raises:
+        PydanticCustomError: It holds a quote, `#`, backslash, newline or other control character.
+    """
+    if not _WORDS.fullmatch(value):
+        raise wrong(_OR_WORDS if " " in value else _ONE_VALUE)
     return value
 
 
@@ -258,3 +324,4 @@ def quoted_text(value: Any) -> Any:
 
 
 OptionValue = Annotated[str, BeforeValidator(quoted_text), AfterValidator(check_option_value)]
+OptionWords = Annotated[str, BeforeValidator(quoted_text), AfterValidator(check_option_words)]

@@ -36,14 +36,15 @@ PartitionName = Annotated[
     # Slurm reads DEFAULT and ALL as more than names.
     matching(r"(?!(?i:default|all)$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}", "letters, digits, `_`, `.`, `-`, such as main"),
 ]
-AccountName = Annotated[
-    str, matching(r"[a-z0-9_][a-z0-9_.-]*", "an account as sacctmgr shows it, in lower case, such as physics")
-]
-QosName = Annotated[
-    str, matching(r"[a-z0-9_][a-z0-9_.-]*", "a QOS as sacctmgr shows it, in lower case, such as normal")
-]
+_RECORD_NAME: Final = "[a-z0-9_][a-z0-9_.-]{0,254}"
+"""Name of a record in slurmdbd as a regular expression: its database holds 255 characters (tinytext)."""
+AccountName = Annotated[str, matching(_RECORD_NAME, "an account as sacctmgr shows it, in lower case, such as physics")]
+QosName = Annotated[str, matching(_RECORD_NAME, "a QOS as sacctmgr shows it, in lower case, such as normal")]
 GresType = Annotated[
-    str, matching(r"[a-z0-9][a-z0-9_.]{0,62}", "a GPU type such as h100 or 1g.10gb: lower-case letters, digits")
+    str,
+    matching(
+        r"[a-z0-9][a-z0-9_.-]{0,62}", "a GPU type such as h100 or 1g.10gb: lower-case letters, digits, `_`, `.` and `-`"
+    ),
 ]
 GresName = Annotated[
     str,

@@ -3,6 +3,7 @@
 import datetime
 import math
 import re
+import string
 from collections.abc import Callable
 from typing import Annotated, Any, Final, get_args, get_origin
 
@@ -12,28 +13,37 @@ from pydantic.fields import FieldInfo
 from components.config.values.validation import matching, text_of, wrong
 from contract import policies
 
-_MEMORY = re.compile(r"(\d+)(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)")
+_MEMORY = re.compile(r"([0-9]+)(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)")
+_LARGEST_QUANTITY: Final = 2**63
+"""Kubernetes takes a larger quantity for this one."""
 _FACTOR: Final[dict[str, int]] = {
     **{f"{prefix}i": 1024**power for power, prefix in enumerate("KMGTP", 1)},
     **{prefix: 1000**power for power, prefix in enumerate("kMGTP", 1)},
 }
-_CPU = re.compile(r"(\d+(?:\.\d{1,3})?)(m?)")
+_CPU = re.compile(r"([0-9]+(?:\.[0-9]{1,3})?)(m?)")
 PERCENTAGE: Final = "([1-9][0-9]?|100)%"
 """1% to 100%, as a regular expression."""
-_DURATION = re.compile(r"[1-9]\d*[smh]")
-SLURM_TIME = re.compile(r"\d+|\d+:[0-5]\d|\d+:[0-5]\d:[0-5]\d|\d+-\d{1,2}(:[0-5]\d(:[0-5]\d)?)?|UNLIMITED")
+_DURATION = re.compile(r"[1-9][0-9]*[smh]")
+SLURM_TIME = re.compile(r"[0-9]+(:[0-9]{1,2}){0,2}|[0-9]+-[0-9]{1,2}(:[0-9]{1,2}){0,2}|UNLIMITED")
+_MOST_SECONDS: Final = 2**31 - 60
+"""The longest time that Slurm reads right (time_str2mins of parse_time.c): it would take a longer one for another."""
+_LARGEST_AGE: Final = 65_535
+_WANTED_TIME: Final = "a Slurm time such as 7-00:00:00, 12:00:00, 90 (minutes) or UNLIMITED"
 
 
 def memory_bytes(quantity: str) -> int:
     """Bytes of a Kubernetes memory quantity such as `64Gi`.
 
     Raises:
-        ValueError: The text is no such quantity.
+        ValueError: The text is no such quantity, or more than Kubernetes counts.
     """
     match = _MEMORY.fullmatch(quantity)
     if not match:
         raise ValueError(quantity)
-    return int(match[1]) * _FACTOR[match[2]]
+    amount = int(match[1]) * _FACTOR[match[2]]
+    if amount >= _LARGEST_QUANTITY:
+        raise ValueError(quantity)
+    return amount
 
 
 def memory_mib(quantity: str) -> int:
@@ -71,6 +81,11 @@ def slurm_seconds(time: str) -> float:
     return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
+def is_slurm_time(text: str) -> bool:
+    """Return whether Slurm reads a text as the time that it says."""
+    return SLURM_TIME.fullmatch(text) is not None and (text == "UNLIMITED" or slurm_seconds(text) <= _MOST_SECONDS)
+
+
 def is_duration(field: FieldInfo) -> bool:
     """Return whether the type of a field is Duration, or Duration and None."""
     alternatives = (part for part in get_args(field.annotation) if get_origin(part) is Annotated)
@@ -102,9 +117,24 @@ def _is_a_day(value: str) -> str:
     return value
 
 
+def _is_read_right(value: str) -> str:
+    """The same text, if Slurm can count its seconds."""
+    if not is_slurm_time(value):
+        raise wrong(f"at most {_MOST_SECONDS // 86_400} days, which Slurm can count, or UNLIMITED")
+    return value
+
+
+def _is_kept_as_long(value: str) -> str:
+    """The same text, if slurmdbd reads it right: the number's higher bits are its unit (SLURMDB_PURGE_BASE)."""
+    if int(value.rstrip(string.ascii_lowercase)) > _LARGEST_AGE:
+        raise wrong(f"at most {_LARGEST_AGE}, or a longer unit: slurmdbd would purge records much earlier")
+    return value
+
+
 def _whole_number(value: Any) -> Any:
     # Python takes `true` for 1, and pydantic takes 2.0 for a whole number. No user means that.
-    if isinstance(value, bool | float):
+    # Text may be a number, too. Of `0-5`, pydantic makes -5.
+    if isinstance(value, bool | float) or (isinstance(value, str) and not re.fullmatch(r"-?[0-9]+", value)):
         raise wrong("a whole number")
     return value
 
@@ -124,6 +154,12 @@ def nodes_or_percentage(most: int) -> BeforeValidator:
 Memory = Annotated[
     str, text_of("a Kubernetes quantity such as 64Gi"), positive(memory_bytes, "a Kubernetes quantity such as 64Gi")
 ]
+SlurmMemory = Annotated[
+    str,
+    text_of("a Kubernetes quantity such as 64Gi, of 1Mi or more"),
+    positive(memory_mib, "a Kubernetes quantity such as 64Gi, of 1Mi or more"),
+]
+"""Memory that Slurm counts in MiB; it takes 0 for no limit."""
 Cpu = Annotated[
     str,
     text_of("a Kubernetes CPU quantity such as 2 or 500m"),
@@ -139,13 +175,12 @@ _WINDOW_START: Final = (
 WindowStart = Annotated[
     str, text_of(_WINDOW_START), matching(policies.WINDOW_START, _WINDOW_START), AfterValidator(_is_a_day)
 ]
-SlurmTime = Annotated[
-    str,
-    text_of("a Slurm time such as 7-00:00:00, 12:00:00, 90 (minutes) or UNLIMITED"),
-    matching(SLURM_TIME, "a Slurm time such as 7-00:00:00, 12:00:00, 90 (minutes) or UNLIMITED"),
-]
+SlurmTime = Annotated[str, text_of(_WANTED_TIME), matching(SLURM_TIME, _WANTED_TIME), AfterValidator(_is_read_right)]
 SlurmAge = Annotated[
     str,
-    matching(r"[1-9]\d*(hours|days|months)", "a number of hours, days or months as Slurm writes it, such as 12months"),
+    matching(
+        r"[1-9][0-9]*(hours|days|months)", "a number of hours, days or months as Slurm writes it, such as 12months"
+    ),
+    AfterValidator(_is_kept_as_long),
 ]
 WholeNumber = Annotated[int, BeforeValidator(_whole_number)]

@@ -13,15 +13,8 @@ def names_of(config: Config) -> list[str]:
     gpu is there without GPUs too: slurmctld would take a GPU node that registers before it knows the name for one
     without.
     """
-    used = [name for node_set in config.node_sets for name, _ in _kinds(node_set)]
+    used = [name for node_set in config.node_sets for name, _ in node_set.gres_kinds]
     return list(dict.fromkeys(["gpu", *used]))
-
-
-def tracked(config: Config) -> list[str]:
-    """Return what accounting counts besides what it always does: each name, and each name with a type."""
-    kinds = [kind for node_set in config.node_sets for kind in _kinds(node_set)]
-    plain = dict.fromkeys(f"gres/{name}" for name, _ in kinds)
-    return [*plain, *dict.fromkeys(f"gres/{name}:{of_type}" for name, of_type in kinds if of_type)]
 
 
 def text(config: Config) -> str:
@@ -32,14 +25,6 @@ def text(config: Config) -> str:
     """
     lines = [line for node_set in config.node_sets for line in _lines(node_set)]
     return "\n".join([*lines, "AutoDetect=off"]) + "\n"
-
-
-def _kinds(node_set: NodeSet) -> list[tuple[str, str | None]]:
-    """Name and type of each generic resource of a node."""
-    gpus = node_set.gpus
-    kinds: list[tuple[str, str | None]] = [("gpu", kind.type) for kind in gpus.types] if gpus else []
-    kinds += [(name, None) for name in gpus.sharing] if gpus else []
-    return [*kinds, *((one.name, one.type) for one in node_set.gres)]
 
 
 def _lines(node_set: NodeSet) -> Iterator[str]:

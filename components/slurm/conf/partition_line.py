@@ -8,7 +8,8 @@ from components.config.slurm_keys.partition_options import TYPED
 from components.config.values.quantities import memory_mib
 from contract.slurm_names import slurm_node_set
 
-_FIRST: Final = ("PartitionName", "Nodes", "Default", "MaxTime", "DefMemPerCPU", "DefMemPerGPU", "DefMemPerNode")
+_DEFAULT_MEMORY: Final = ("DefMemPerCPU", "DefMemPerGPU", "DefMemPerNode")
+_FIRST: Final = ("PartitionName", "Nodes", "Default", "MaxTime", *_DEFAULT_MEMORY)
 
 
 def partition_line(config: Config, partition: Partition) -> str:
@@ -16,7 +17,8 @@ def partition_line(config: Config, partition: Partition) -> str:
     typed = partition.model_dump(by_alias=True)
     settings = {key: _written(key, typed[name]) for key, name in TYPED.items() if typed[name] not in (None, [])}
     settings["Nodes"] = ",".join(slurm_node_set(name) for name in partition.node_sets)
-    if not settings.keys() & {"DefMemPerCPU", "DefMemPerGPU", "DefMemPerNode"}:
+    # A partition's own default goes before that of the cluster, which options set.
+    if not (settings.keys() | config.slurm.slurm_conf_options.keys()).intersection(_DEFAULT_MEMORY):
         settings["DefMemPerCPU"] = str(_memory_per_cpu_mib(config, partition))
     ordered = {key: settings[key] for key in (*_FIRST, *TYPED) if key in settings}
     return " ".join(f"{key}={value}" for key, value in {**ordered, **partition.options}.items())

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from components.config.addons.monitoring import MonitoringMode
+from components.config.nodes.gres import tracked
 from components.config.nodes.health import HEALTH_SECONDS, PROLOG_SECONDS
 from components.config.program import Config
 from components.config.slurm import CgroupPlugin
 from components.config.slurm_keys import defaults, select_parameters
-from components.config.slurm_keys.slurm_options import LIST_KEYS
+from components.config.slurm_keys.slurm_options import LIST_KEYS, written
 from components.config.values import slurm_files
 from components.config.values.quantities import slurm_seconds
 from components.slurm import site_scripts
@@ -147,12 +148,12 @@ def _accounting(config: Config) -> dict[str, str]:
         return {}
     priority = accounting.priority
     # Added to those that Slurm always tracks (cpu, mem, node, billing …).
-    tracked = gres_conf.tracked(config)
+    counted = tracked(kind for node_set in config.node_sets for kind in node_set.gres_kinds)
     return {
         "AccountingStorageType": "accounting_storage/slurmdbd",
         "AccountingStorageHost": names.ACCOUNTING,
         "AccountingStoragePort": str(names.SLURMDBD_PORT),
-        **({"AccountingStorageTRES": ",".join(tracked)} if tracked else {}),
+        **({"AccountingStorageTRES": ",".join(counted)} if counted else {}),
         **({"AccountingStorageEnforce": ",".join(accounting.enforce)} if accounting.enforce else {}),
         "PriorityType": "priority/multifactor",
         "PriorityWeightAge": str(priority.weight_age),
@@ -182,9 +183,8 @@ def _with_options(settings: Mapping[str, str], options: Mapping[str, str]) -> di
 
 def slurm_conf(config: Config) -> str:
     """Return slurm.conf. Nodes are dynamic: each slurmd registers itself, and its feature puts it into its node set."""
-    lines = [
-        f"{key}={value}" for key, value in _with_options(_settings(config), config.slurm.slurm_conf_options).items()
-    ]
+    settings = _with_options(_settings(config), config.slurm.slurm_conf_options)
+    lines = [f"{key}={written(value)}" for key, value in settings.items()]
     lines += [f"NodeSet={slurm_node_set(node_set.name)} Feature={node_set.name}" for node_set in config.node_sets]
     lines += [partition_line(config, partition) for partition in config.effective_partitions]
     return "\n".join(lines) + "\n"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from components.config.accounting import Retention
+from components.config.accounting import Enforcement, Retention
 from components.config.program import Config
 from components.config.slurm import PrivateData
 from components.config.values.connection import DEFAULT_DATABASE, DEFAULT_USER, Connection
@@ -11,6 +11,8 @@ from contract import names, paths
 
 _PURGES: Final = {
     "PurgeJobAfter": "jobs",
+    "PurgeJobScriptAfter": "job_scripts",
+    "PurgeJobEnvAfter": "job_environments",
     "PurgeStepAfter": "steps",
     "PurgeEventAfter": "events",
     "PurgeResvAfter": "reservations",
@@ -19,6 +21,10 @@ _PURGES: Final = {
     "PurgeUsageAfter": "usage",
 }
 """Key of slurmdbd.conf → field of the retention. Purged records are not archived."""
+_SHARED_WORDS: Final = ("enableipv6", "disableipv4")
+"""Words of slurm.conf's CommunicationParameters, in lower case, that slurmdbd.conf has to have as well."""
+_TRUE: Final = ("yes", "up", "true", "1")
+"""Words that Slurm takes for yes (s_p_handle_boolean of parse_value.c)."""
 
 
 def connection(config: Config) -> Connection:
@@ -54,6 +60,18 @@ def _private_data(config: Config) -> list[PrivateData]:
     return [kind for kind in config.slurm.private_data if kind not in by_association]
 
 
+def _addresses(config: Config) -> list[str]:
+    """Return the kinds of addresses that slurmdbd listens on: those of slurmctld."""
+    words = config.slurm.slurm_conf_options.get("CommunicationParameters", "").split(",")
+    return [word for word in words if word.lower() in _SHARED_WORDS]
+
+
+def _tracks_wckeys(config: Config) -> bool:
+    """Return whether slurmctld tracks WCKeys: slurmdbd has to as well, or sreport shows no usage of them."""
+    option = config.slurm.slurm_conf_options.get("TrackWCKey", "")
+    return Enforcement.WCKEYS in config.accounting.enforce or option.lower() in _TRUE
+
+
 def slurmdbd_conf(config: Config) -> str:
     """Return slurmdbd.conf. The pod's entry adds how to get the password, which stands in no ConfigMap."""
     database = connection(config)
@@ -69,7 +87,7 @@ def slurmdbd_conf(config: Config) -> str:
         # Users exist in the jail alone: the client says who they are, and slurmdbd need not resolve them.
         "AuthInfo": "use_client_ids",
         # A token is valid only for the message that it was made for.
-        "CommunicationParameters": "block_null_hash,block_zero_hash",
+        "CommunicationParameters": ",".join(["block_null_hash", "block_zero_hash", *_addresses(config)]),
         "AuthAltTypes": "auth/jwt",
         "AuthAltParameters": f"jwt_key={paths.ACCOUNTING_RUN}/{names.JWT_KEY}",
         "PluginDir": paths.PLUGIN_DIR,
@@ -84,6 +102,10 @@ def slurmdbd_conf(config: Config) -> str:
         "StorageLoc": database.database,
         **({"StorageParameters": parameters} if parameters else {}),
         **({"PrivateData": ",".join(private)} if private else {}),
+        **({"TrackWCKey": "yes"} if _tracks_wckeys(config) else {}),
+        # slurmctld's messages have the hash that slurm.conf says, and slurmdbd loads the plugin that its own file says.
+        **({"HashPlugin": plugin} if (plugin := config.slurm.slurm_conf_options.get("HashPlugin")) else {}),
         **_purges(config.accounting.retention),
+        **config.accounting.options,
     }
     return "".join(f"{key}={value}\n" for key, value in settings.items())

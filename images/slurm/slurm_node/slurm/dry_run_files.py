@@ -10,6 +10,7 @@ from contract import names
 from slurm_node.slurm import slurmdbd_fallback
 
 _NODES = re.compile(r"(?im)^\s*NodeName\s*=\s*([^\s,\[]+)(?:\[(\d+))?")
+_SLURMDBD = re.compile(r"(?im)^\s*AccountingStorageType\s*=\s*accounting_storage/slurmdbd\s*$")
 _CORES = 4096
 """More than a node has, so that each Cores= of gres.conf fits. Only slurmd can compare it with the node's own."""
 
@@ -45,9 +46,9 @@ def alone(files: Mapping[str, str], folder: Path, slurmdbd_port: int | None = No
     }
     slurm_conf = files[names.SLURM_CONF]
     given = slurm_conf.splitlines()
-    if slurmdbd_port is None:
+    if slurmdbd_port is None and has_accounting(files):
         given = lines_without_accounting(slurm_conf)
-    else:
+    elif slurmdbd_port is not None:
         values |= {"AccountingStorageHost": "127.0.0.1", "AccountingStoragePort": str(slurmdbd_port)}
     own = {key.lower(): f"{key}={value}" for key, value in values.items()}
     lines = []
@@ -64,8 +65,7 @@ def lines_without_accounting(slurm_conf: str) -> list[str]:
 
 def has_accounting(files: Mapping[str, str]) -> bool:
     """Returns whether slurmctld would look for slurmdbd."""
-    slurm_conf = files[names.SLURM_CONF]
-    return lines_without_accounting(slurm_conf) != slurm_conf.splitlines()
+    return _SLURMDBD.search(files[names.SLURM_CONF]) is not None
 
 
 def _nodes_with_gres(files: Mapping[str, str]) -> list[str]:

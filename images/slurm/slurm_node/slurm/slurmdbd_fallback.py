@@ -41,6 +41,7 @@ FORGOTTEN_EVERY_SECONDS = 600.0
 
 A restart registers the cluster. If slurmdbd refuses that, more restarts do not help.
 """
+_WEIGHTS = re.compile(r"(?im)(?P<key>(\bTRESBillingWeights|^PriorityWeightTRES)\s*=\s*)(?P<weights>\S+)")
 STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
 
 
@@ -68,7 +69,14 @@ def mode(now: Mode, *, known: bool, answers: bool, waited_seconds: float) -> Mod
 
 def without_accounting(slurm_conf: str) -> str:
     """Returns slurm.conf without what needs slurmdbd."""
-    return re.sub(r"(?im)^(AccountingStorage|PriorityWeight(Fairshare|QOS))\w*\s*=.*\n", "", slurm_conf)
+    own = _WEIGHTS.sub(_own_weights, slurm_conf)
+    return re.sub(r"(?im)^(AccountingStorage|PriorityWeight(Fairshare|QOS))\w*\s*=.*\n", "", own)
+
+
+def _own_weights(pair: re.Match[str]) -> str:
+    """The weights of resources that Slurm counts by itself: it ends with those of others, such as GRES/gpu."""
+    weights = [weight for weight in pair["weights"].split(",") if "/" not in weight]
+    return f"{pair['key']}{','.join(weights)}" if weights else ""
 
 
 def without_id(cluster_name: str) -> str:
