@@ -371,6 +371,7 @@ BAD: list[tuple[str, Any, str]] = [
         {"TaskPluginParam": "SlurmdSpecOverride"},
         "want TaskPluginParam without slurmdspecoverride: slurmd",
     ),
+    ("slurm.options", {"TopologyParam": "TopoOptional,RouteTree"}, "want TopologyParam without routetree: slurmd"),
     (
         "slurm.options",
         {"PreemptType": "preempt/partition_prio"},

@@ -162,6 +162,9 @@ _NOT: Final = {
         # _spec_override in slurmd.c, tag slurm-26-05-3-1: an unsigned difference.
         "slurmdspecoverride": "slurmd would take the pod's memory from RealMemory, which is less: the node had none",
     },
+    "TopologyParam": {
+        "routetree": "slurmd passes no message on to other nodes: it would do so for whoever reaches its port",
+    },
     "SlurmdParameters": {
         "contain_spank": "the jail's SPANK plugin enters a job's namespaces itself",
         "conmgr_quiesce_timeout": "a slurmd that takes a new configuration would end its service under jobs that end",
