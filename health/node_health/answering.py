@@ -93,7 +93,7 @@ def below(spared: Collection[int], processes: Path = Path("/proc")) -> frozenset
     parents: dict[int, int] = {}
     for stat in processes.glob("[0-9]*/stat"):
         with suppress(OSError):  # it has just ended
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+            parents[int(stat.parent.name)] = int(stat.read_bytes().rpartition(b")")[2].split()[1])
     descendants, latest = frozenset[int](), {os.getpid()}
     # A number that two processes had, one after the other, may be below itself.
     while latest := {child for child, parent in parents.items() if parent in latest}.difference(spared, descendants):

@@ -187,7 +187,8 @@ def still_hanging(file: Path, processes: Path = Path("/proc")) -> str | None:
     for stat in processes.glob("[0-9]*/stat"):
         try:
             # proc(5): after the name in brackets come state, ppid, pgrp, session …; start time is the 20th of them.
-            fields = stat.read_text().rpartition(")")[2].split()
+            # The name is of bytes that a user chooses.
+            fields = stat.read_text(errors="replace").rpartition(")")[2].split()
         except OSError:
             continue
         started = int(fields[19]) / os.sysconf("SC_CLK_TCK")

@@ -11,13 +11,6 @@
 #define WITH_TASK_COUNTS (43U << 8) /* SLURM_25_05_PROTOCOL_VERSION: no text before the list of nodes from here on. */
 #define STEP_ID 20                  /* pack_step_id_members */
 
-/* The first fields of Slurm's buf_t. */
-struct buffer {
-    uint32_t magic;
-    const unsigned char *data;
-    uint32_t size, read;
-};
-
 struct reader {
     const unsigned char *at;
     size_t left;

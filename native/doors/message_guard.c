@@ -10,6 +10,8 @@
  *   - slurmctld reads from users neither answers nor messages between nodes and clients;
  *   - srun, salloc, sattach and swait read, at their own ports, messages of root, SlurmUser and their own user;
  *   - slurmdbd reads nothing from a connection that has not named its user (persist_guard.c);
+ *   - slurmd passes no message on to other nodes (forward_guard.c);
+ *   - no daemon makes more names of a list than a cluster has nodes (hostlist_guard.c);
  *   - a child of slurmd reads a user's launch first: the child may crash or hang in slurmd's place (launch_reader.c).
  *     It checks that slurmd would find its part of the launch (launch_check.c).
  *
@@ -158,12 +160,17 @@ int slurm_unpack_received_msg(void *message, int file, void *buffer) {
 }
 
 int unpack_header(struct header *header, void *buffer) {
+    uint32_t begin = ((const struct buffer *)buffer)->read;
     int failed = real_header(header, buffer);
-    if (!failed && current.is_received) {
-        current.type = header->type;
-        current.version = header->version;
+    if (failed || !current.is_received)
+        return failed;
+    current.type = header->type;
+    current.version = header->version;
+    if (role == NODE && forward_is_asked(buffer, begin)) {
+        fprintf(stderr, "error: refused to pass %s on to other nodes\n", name_of(header->type));
+        return REFUSED;
     }
-    return failed;
+    return 0;
 }
 
 void auth_g_get_ids(void *token, uid_t *uid, gid_t *gid) {
@@ -244,6 +251,10 @@ bool guard_is_database(void) {
     return role == DATABASE;
 }
 
+bool guard_is_client(void) {
+    return role == CLIENT;
+}
+
 int guard_read_body(void *message, void *buffer) {
     return real_body(message, buffer);
 }
@@ -301,6 +312,8 @@ __attribute__((constructor)) static void stand_guard(void) {
     FIND(next_number, "unpack32");
     FIND(name_of, "rpc_num2string");
     launch_find();
+    forward_find();
+    hostlist_find_real();
     persist_find();
     has_pmi2 = names_pmi2(configuration && configuration[0] ? configuration : SLURM_CONFIGURATION);
 }

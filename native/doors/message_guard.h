@@ -12,6 +12,13 @@
 #define REFUSED (-1)      /* SLURM_ERROR */
 #define PERSIST_INIT 6500 /* REQUEST_PERSIST_INIT */
 
+/* The first fields of Slurm's buf_t. */
+struct buffer {
+    uint32_t magic;
+    const unsigned char *data;
+    uint32_t size, read;
+};
+
 #pragma GCC visibility push(hidden)
 
 /* Slurm's function of that name behind ours; this Slurm's programs do not start without it. */
@@ -19,6 +26,9 @@ void *guard_find(const char *name);
 
 /* Returns true in slurmdbd. */
 bool guard_is_database(void);
+
+/* Returns true in a command, such as srun, and false in a daemon. */
+bool guard_is_client(void);
 
 /* Returns the user whose token the message had that this thread has read last. */
 uid_t guard_sender(void);
@@ -34,6 +44,13 @@ const char *launch_fault(void *message, void *buffer, uint16_t version);
 void launch_find(void);
 void launch_begin(const void *buffer, uint16_t version);
 bool launch_fits(bool is_read);
+
+/* forward_guard.c: true if a message whose head begins at this byte is to be passed on to further nodes. */
+bool forward_is_asked(const void *buffer, uint32_t begin);
+void forward_find(void);
+
+/* hostlist_guard.c */
+void hostlist_find_real(void);
 
 /* persist_guard.c */
 void persist_find(void);

@@ -2,10 +2,11 @@
  *
  * It reads the account files of /run/jail/etc at each look-up, as libnss-extrausers does. Root of the jail writes them,
  * so it waits for none and reads at most MOST bytes of one. It treats a pipe, a device or an endless file as a missing
- * file. Links end inside of the jail. It skips system users, which are the pod's own. Groups count, such as sudo and
- * video, except root's. */
+ * file. Links end inside of the jail. It skips system users and their names, which are the pod's own. Groups count,
+ * such as sudo and video, except root's. */
 #include "contract.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -23,6 +24,12 @@
 #define MOST ((off_t)32 << 20)
 #define FIRST_ID 500
 #define USERS 100 /* Debian's group of all users. */
+/* What may be in names beside letters and digits; directories have groups with spaces. */
+#define OF_USERS "._-@$"
+#define OF_GROUPS OF_USERS " "
+#ifndef POD_PASSWD
+#define POD_PASSWD "/etc/passwd"
+#endif
 #define EXPORTED __attribute__((visibility("default")))
 
 static FILE *open_file(const char *name) {
@@ -50,24 +57,45 @@ static FILE *open_file(const char *name) {
     return NULL;
 }
 
-/* Refuses the lines of NIS, which glibc reads, too. */
-static int is_name(const char *name) {
-    return name[0] != '+' && name[0] != '-';
+/* Refuses the lines of NIS, which glibc reads, too, and names that would be more than a name in a query or a script:
+ * Slurm passes names on to both. */
+static int is_name(const char *name, const char *further) {
+    if (!*name || *name == '+' || *name == '-')
+        return 0;
+    for (const unsigned char *at = (const unsigned char *)name; *at; at++)
+        if (*at < 0x80 && !isalnum(*at) && !strchr(further, *at))
+            return 0;
+    return 1;
 }
 
 static int passwd_counts(const struct passwd *entry) {
-    return is_name(entry->pw_name) && entry->pw_uid >= FIRST_ID &&
+    return is_name(entry->pw_name, OF_USERS) && entry->pw_uid >= FIRST_ID &&
            (entry->pw_gid >= FIRST_ID || entry->pw_gid == USERS);
+}
+
+/* Slurm learns who a user is by the name of his number, and takes whoever is called root for its first administrator
+ * (26.05, assoc_mgr_set_uid). So nobody of the jail has a name of the pod's. */
+static int is_the_pods(const char *name) {
+    struct passwd entry, *result;
+    char buffer[4096];
+    int found = 0;
+    FILE *lines = fopen(POD_PASSWD, "re");
+    if (!lines)
+        return 1;
+    while (!found && !fgetpwent_r(lines, &entry, buffer, sizeof(buffer), &result))
+        found = !strcmp(entry.pw_name, name);
+    fclose(lines);
+    return found;
 }
 
 /* glibc finds the pod's own names and numbers first. */
 static int group_counts(const struct group *entry) {
-    return is_name(entry->gr_name) && entry->gr_gid != 0;
+    return is_name(entry->gr_name, OF_GROUPS) && entry->gr_gid != 0;
 }
 
 /* Only its password counts here; the other files say whose name it is. */
 static int shadow_counts(const struct spwd *entry) {
-    return is_name(entry->sp_namp);
+    return is_name(entry->sp_namp, OF_USERS);
 }
 
 /* Returns the file's next entry that counts. */
@@ -130,8 +158,8 @@ NEXT(group, fgetgrent_r)
 #define spwd_counts shadow_counts
 NEXT(spwd, fgetspent_r)
 
-LOOK_UP(passwd, "etc/passwd", getpwnam_r, const char *name, strcmp(entry->pw_name, name) == 0)
-LOOK_UP(passwd, "etc/passwd", getpwuid_r, uid_t id, entry->pw_uid == id)
+LOOK_UP(passwd, "etc/passwd", getpwnam_r, const char *name, strcmp(entry->pw_name, name) == 0 && !is_the_pods(name))
+LOOK_UP(passwd, "etc/passwd", getpwuid_r, uid_t id, entry->pw_uid == id && !is_the_pods(entry->pw_name))
 LOOK_UP(group, "etc/group", getgrnam_r, const char *name, strcmp(entry->gr_name, name) == 0)
 LOOK_UP(group, "etc/group", getgrgid_r, gid_t id, entry->gr_gid == id)
 LOOK_UP(spwd, "etc/shadow", getspnam_r, const char *name, strcmp(entry->sp_namp, name) == 0)

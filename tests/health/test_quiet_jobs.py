@@ -81,6 +81,16 @@ def test_the_cpu_time_of_a_container_is_that_of_its_job_whoever_runs_in_it(tmp_p
     assert look(machine).used == {7: Use(0.0, 200_001)}
 
 
+@pytest.mark.parametrize("name", [b"\xff\xfe", b"a) S 1 (", b"\rUid:\t0\r"])
+def test_the_name_of_a_process_is_of_any_bytes_and_changes_nothing(tmp_path: Path, name: bytes) -> None:
+    """A user gives it to his process (prctl(2), PR_SET_NAME)."""
+    machine = fake_machine.build(tmp_path, {})
+    for file, before in (("stat", b"train (x)"), ("status", b"x")):
+        path = tmp_path / "proc/11" / file
+        path.write_bytes(path.read_bytes().replace(before, name, 1))
+    assert look(machine).used == {7: Use(0.0, 1001)}
+
+
 HOMES = {1001: "/home/alice", 1002: "/home/bob", 1003: "/linked/alice", 1004: "/home/../../outside", 1005: ""}
 
 
@@ -108,6 +118,16 @@ def test_an_old_heartbeat_counts_though_the_job_works(tmp_path: Path, tree: Path
     used = {7: Use(1.0, 1001), 8: Use(1.0, 1001), 9: Use(1.0, 1002), 10: Use(1.0, 4711)}
     found = quiet_jobs.heartbeats(fake_machine.build(tmp_path, {}), used, CLOCK + 4000)
     assert found == {7: (4000.0, CLOCK)}
+
+
+def test_a_heartbeat_of_a_time_that_has_no_date_is_as_old_as_the_clock(tmp_path: Path, tree: Path) -> None:
+    beat(tree / "home/alice")
+    os.utime(tree / "home/alice/.slurm-heartbeat-7", (CLOCK, -5_000_000.0))
+    machine = fake_machine.build(tmp_path, {})
+    found = quiet_jobs.heartbeats(machine, {7: Use(1.0, 1001)}, CLOCK)
+    assert found[7][1] == 0.0
+    told = quiet_jobs.judge(quiet_jobs.Quiet(found), machine)
+    assert quiet_jobs.read(Result("quiet jobs", told)) == {7: "1970-01-01T00:00:00Z"}
 
 
 def test_a_heartbeat_in_a_home_that_refuses_root_is_found(

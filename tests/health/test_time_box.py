@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from node_health import time_box
+from node_health import answering, time_box
 from node_health.answering import Question
 from node_health.verdict import Action, Answer, Finding, Skipped, Verdict
 
@@ -62,6 +62,17 @@ def test_all_of_a_question_ends_with_its_time(tmp_path: Path) -> None:
     wait_until(lambda: has_ended(program.read_text()))
     wait_until(lambda: time_box.still_hanging(tmp_path / "hanging/q") is None)
     assert ask({"q": lambda: WELL}, 60, tmp_path / "hanging") == {"q": WELL}
+
+
+def test_a_process_with_a_name_of_any_bytes_ends_no_run(tmp_path: Path) -> None:
+    """A user gives it to his process (prctl(2), PR_SET_NAME)."""
+    for number, parent in ((5, 1), (6, os.getpid())):
+        (tmp_path / str(number)).mkdir()
+        fields = f"{parent} {number} 5 {'0 ' * 15}0".encode()
+        (tmp_path / str(number) / "stat").write_bytes(b"%d (\xff) x) S %b\n" % (number, fields))
+    (tmp_path / "q").write_text("5 1000.0")
+    assert answering.below((), tmp_path) == {6}
+    assert time_box.still_hanging(tmp_path / "q", tmp_path) is not None
 
 
 def test_a_lock_of_the_asker_is_not_held_by_what_hangs(tmp_path: Path) -> None:

@@ -201,3 +201,38 @@ def test_each_client_that_listens_loads_the_library_that_asks_who_sends(daemons:
 def test_slurmd_speaks_no_http(daemons: Daemons) -> None:
     asked = daemons.cluster.jail(f"python3 -c {shlex.quote(HTTP)}", user=ALICE)
     assert asked.stdout == "connected\n", asked
+
+
+ONWARD = """
+import socket, struct
+for nodes, depth in ((b"cpu-1", 0), (b"cpu-[", 1), (b"cpu-[" + b"0," * 300000 + b"0]", 1), (b"far[0-60000]", 1)):
+    tree = struct.pack("!I", len(nodes) + 1) + nodes + bytes(1) + struct.pack("!IHH", 1000, 65533, depth)
+    head = struct.pack("!HHHIH", 45 << 8, 1 << 6, 1008, 0, 1) + tree + struct.pack("!HH", 0, 0)
+    with socket.create_connection(("127.0.0.1", 6818), 9) as slurmd:
+        slurmd.sendall(struct.pack("!I", len(head)) + head)
+        try:
+            print(slurmd.recv(99) or "closed")
+        except ConnectionResetError:
+            print("closed")
+"""
+"""Messages without a token, to be passed on: in a tree without depth, to no list of nodes, to endless ones."""
+
+
+def test_slurmd_passes_no_message_on_to_other_nodes(daemons: Daemons) -> None:
+    starts, since = daemons.starts(), len(daemons.cluster.log(WORKER))
+    asked = daemons.cluster.jail(f"python3 -c {shlex.quote(ONWARD)}", user=ALICE)
+    assert asked.stdout == "closed\n" * 4, asked
+    assert daemons.cluster.log(WORKER)[since:].count("refused to pass REQUEST_PING on to other nodes") == 4
+    assert daemons.starts() == starts, "slurmd is the one that it was"
+
+
+@pytest.mark.parametrize("endless", ["x[0-65535][0-65535]", f"x{'[0-9,0-9]' * 9}"])
+def test_slurmctld_makes_no_endless_list_of_nodes(daemons: Daemons, endless: str) -> None:
+    job = daemons.cluster.jail("sbatch --parsable --hold -n1 --mem=50 --wrap true", user=ALICE).stdout.strip()
+    try:
+        words = f"timeout 20 scontrol update jobid={job} excnodelist={shlex.quote(endless)}"
+        refused = daemons.cluster.jail(words, user=ALICE)
+        assert "Invalid node name specified" in refused.stderr, refused
+        assert "UP" in daemons.cluster.pod("/opt/slurm/bin/scontrol ping").stdout
+    finally:
+        daemons.cluster.jail(f"scancel {job}", user=ALICE)

@@ -1,6 +1,7 @@
 /* Stands for libslurmfull (-DLIBRARY) and for a program of Slurm that receives messages: TYPE UID WHAT-READING-DOES
  * HOW. It calls as Slurm does, and says whether the body was read. A launch's body is "launch:HEX:NODES": what stands
- * before its credential, and the list behind its options; of slurmdbd TYPE is a list of a connection's messages. */
+ * before its credential, and the list behind its options; of slurmdbd TYPE is a list of a connection's messages. A
+ * message that came "onward" is to be passed on. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,6 +43,9 @@ int job_options_unpack(void *options, void *buffer);
 void *slurm_hostlist_create(const char *list);
 int slurm_hostlist_count(void *hosts);
 void slurm_hostlist_destroy(void *hosts);
+void *hostlist_create(const char *list);
+void *hostlist_create_dims(const char *list, int dimensions);
+int topology_g_split_hostlist(void *hosts, void ***parts, int *count, uint16_t width);
 int slurm_persist_conn_process_msg(void *connection, void *message, char *text, uint32_t size, void **answer,
                                    bool first);
 void *slurm_persist_make_rc_msg(void *connection, uint32_t code, char *text, uint16_t type);
@@ -145,6 +149,21 @@ int slurm_hostlist_count(void *hosts) {
 
 void slurm_hostlist_destroy(void *hosts) {
     free(hosts);
+}
+
+void *hostlist_create(const char *list) {
+    return strdup(list);
+}
+
+void *hostlist_create_dims(const char *list, int dimensions) {
+    return dimensions ? strdup(list) : NULL;
+}
+
+int topology_g_split_hostlist(void *hosts, void ***parts, int *count, uint16_t width) {
+    (void)hosts;
+    (void)parts;
+    *count = width;
+    return 1;
 }
 
 int slurm_persist_conn_process_msg(void *connection, void *message, char *text, uint32_t size, void **answer,
@@ -254,9 +273,28 @@ static int connect(struct message *message, char *types) {
     return 0;
 }
 
+/* Takes a list of nodes, by either function. */
+static int list(const char *names) {
+    void *one = hostlist_create(names), *other = hostlist_create_dims(names, 1);
+    int failed = say(!one) || say(!other);
+    free(one);
+    free(other);
+    return failed;
+}
+
+static int split(void) {
+    int width = 0;
+    return topology_g_split_hostlist(NULL, NULL, &width, 2) != 1 || printf("%d", width) < 0;
+}
+
 int main(int argc, char *argv[]) {
+    static unsigned char onward[] = {45, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
     if (argc != 5)
         return 2;
+    if (!strcmp(argv[4], "lists"))
+        return list(argv[3]);
+    if (!strcmp(argv[4], "splits"))
+        return split();
     struct message message = {
         .type = (uint16_t)strtol(argv[1], NULL, 10), .sender = (uid_t)strtol(argv[2], NULL, 10), .reading = argv[3]};
     bool asks = !strcmp(argv[4], "asked");
@@ -265,6 +303,10 @@ int main(int argc, char *argv[]) {
     char key[] = "key";
     if (!strncmp(argv[3], "launch:", strlen("launch:")) && !read_launch(&message))
         return 2;
+    if (!strcmp(argv[4], "onward")) {
+        message.data = onward;
+        message.size = sizeof(onward);
+    }
     if (!strcmp(argv[4], "connects"))
         return connect(&message, strchr(argv[1], ':') + 1);
     if (!strcmp(argv[4], "attach"))

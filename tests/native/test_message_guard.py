@@ -19,7 +19,10 @@ PING, ANSWER, TRIGGER, FORWARD, LAUNCH, SIGNAL, PMI = 1008, 2004, 2017, 5029, 60
 CANCEL, REATTACH = 5032, 6007
 PERSIST_INIT, DBD_FINI, DBD_GET_JOBS, DBD_JOB_START = 6500, 1401, 1432, 1425
 DBD_ARCHIVE_DUMP, DBD_ARCHIVE_LOAD = 1459, 1460
-SOURCES = ("message_guard.c", "launch_reader.c", "launch_check.c", "persist_guard.c")
+SOURCES = (
+    *("message_guard.c", "forward_guard.c", "hostlist_guard.c"),
+    *("launch_reader.c", "launch_check.c", "persist_guard.c"),
+)
 NO_VALUE = 0xFFFFFFFE
 Ask = Callable[..., str]
 
@@ -83,6 +86,56 @@ def test_slurmd_reads_of_users_what_their_commands_send(ask: Ask) -> None:
     assert {ask("slurmd", LAUNCH, ALICE, launch(1, "a")), ask("slurmd", SIGNAL, ALICE)} == {"read"}
     assert {ask("slurmd", kind, ALICE) for kind in (PING, ANSWER, TRIGGER, FORWARD)} == {"refused"}
     assert ask("slurmd", FORWARD, ALICE, conf="PluginDir=/opt/slurm/lib:/opt/slurm/lib/slurm-pmi2\n") == "read"
+
+
+@pytest.mark.parametrize("sender", [NOBODY, ALICE, ROOT], ids=["without a token", "user", "root"])
+def test_slurmd_passes_no_message_on_to_other_nodes(ask: Ask, sender: int) -> None:
+    """Slurm's own does so before it looks for a token, and a head that asks for it can end slurmd."""
+    assert ask("slurmd", SIGNAL, sender, how="onward") == "refused"
+    assert ask("slurmd", SIGNAL, ROOT) == "read"
+
+
+@pytest.mark.parametrize(("program", "width"), [("srun", "65533"), ("sattach", "65533"), ("slurmctld", "2")])
+def test_a_command_speaks_to_each_node_itself(ask: Ask, program: str, width: str) -> None:
+    assert ask(program, 0, ALICE, how="splits") == width
+
+
+NODES = 65_536
+
+
+@pytest.mark.parametrize(
+    "sound",
+    ["a", "", f"a[0-{NODES - 1}]", "a[0-255]b[0-255]", "a[1,3-7,9]x,b[0-9]-y c\td", "[7000-7999]", "a[]"],
+)
+@pytest.mark.parametrize("program", ["slurmctld", "slurmdbd", "slurmd"])
+def test_a_list_of_nodes_that_a_cluster_may_have_is_read(ask: Ask, program: str, sound: str) -> None:
+    assert ask(program, 0, ALICE, sound, "lists") == "read read"
+
+
+ZEROS = f"[{','.join('0' * 300)}]"
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [
+        "a[0-65535][0-65535]",
+        "a[0-65535]b[0-65535]c[0-65535]d[0-65535]e[0-65535]f[0-65535]",
+        f"a[0-{NODES}]",
+        f"a[0-{NODES - 1}],b",
+        "a[0-99999999999999999999]",
+        f"a{ZEROS}{ZEROS}",
+        "a[[0-65535][0-65535]",
+        "a[0 -65535][0:-65535]",
+        "a[1,2]-65535][0-9]",
+        "a[1",
+    ],
+    ids=["product", "large product", "range", "sum", "overflow", "numbers", "nested", "words", "half", "open"],
+)
+def test_a_list_of_more_nodes_is_none_to_a_daemon(ask: Ask, endless: str) -> None:
+    """slurmctld would make each name under its locks."""
+    answers = {ask(program, 0, ALICE, endless, "lists") for program in ("slurmctld", "slurmdbd", "slurmd")}
+    assert answers == {"refused refused"}
+    assert ask("srun", 0, ALICE, endless, "lists") == "read read", "a user's own program is his own matter"
 
 
 def test_slurmctld_reads_of_users_requests(ask: Ask) -> None:

@@ -29,7 +29,8 @@ Ask = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture(scope="module")
 def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("nss")
-    flags = f"-O1 -g -DJAIL_DEFAULT_ROOT='\"{folder}/jail\"'"
+    (folder / "passwd").write_text("root:x:0:0::/root:/bin/sh\nslurm:x:64030:64030::/:/bin/sh\n")
+    flags = f"-O1 -g -DJAIL_DEFAULT_ROOT='\"{folder}/jail\"' -DPOD_PASSWD='\"{folder}/passwd\"'"
     command = ["make", "-s", "-C", CHECKOUT / "native", f"OUT={folder}", f"CFLAGS={flags}", folder / "libnss_jail.so.2"]
     subprocess.run(command, check=True, timeout=120)
     return folder
@@ -65,6 +66,32 @@ def test_users_and_groups_are_found_by_name_and_number_and_a_systems_users_are_n
     assert ask("group", "sudo").stdout == ask("group", "27").stdout == "sudo:x:27:alice\n"
     assert ask("group", "root").returncode == ask("group", "0").returncode == 2
     assert ask("shadow", "alice").stdout.startswith("alice:*:")
+
+
+@pytest.mark.parametrize("name", ["root", "slurm"])
+def test_no_user_of_the_jail_has_a_name_of_the_pods(ask: Ask, etc: Path, name: str) -> None:
+    """Slurm takes the name from here, and whoever is called root for an administrator."""
+    with (etc / "passwd").open("a") as lines:
+        lines.write(
+            f"{name}:x:5000:5000::/home/x:/bin/sh\n{name}:x:5001:5001::/:/bin/sh\ncarol:x:5001:5001::/:/bin/sh\n"
+        )
+    assert {ask("passwd", asked).returncode for asked in (name, "5000")} == {2}
+    assert ask("passwd", "5001").stdout == "carol:x:5001:5001::/:/bin/sh\n"
+
+
+@pytest.mark.parametrize("name", ["x' or '1", "$(reboot)", 'a"b', "a b", "a;b", "a`b", "a\\b", "a\tb", "a/b"])
+def test_a_name_that_is_more_in_a_query_or_a_script_is_nobodys(ask: Ask, etc: Path, name: str) -> None:
+    with (etc / "passwd").open("a") as lines:
+        lines.write(
+            f"{name}:x:5000:5000::/home/x:/bin/sh\nj.o-h_n@lab$:x:5001:5001::/:/bin/sh\nzoë:x:5002:5002::/:/bin/sh\n"
+        )
+    assert ask("passwd", "5000").returncode == 2
+    assert ask("passwd", "5001").stdout.startswith("j.o-h_n@lab$:")
+    assert ask("passwd", "5002").stdout.startswith("zoë:")
+    with (etc / "group").open("a") as lines:
+        lines.write(f"{name}:x:5000:\ndomain users:x:5001:\n")
+    assert ask("group", "5000").returncode == (0 if name == "a b" else 2)
+    assert ask("group", "5001").stdout == "domain users:x:5001:\n"
 
 
 def test_a_line_that_is_longer_than_a_buffer_is_read_whole(ask: Ask) -> None:

@@ -170,6 +170,41 @@ def test_no_file_of_the_pod_is_copied_into_a_home(
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("spoiled", [".ssh", ".ssh/authorized_keys"])
+def test_the_keys_of_a_new_user_are_written_through_no_link_of_the_skeleton(
+    root: Path, volume: Path, outside: Path, spoiled: str, target: str
+) -> None:
+    outside.chmod(0o755)
+    (root / "etc/skel" / spoiled).parent.mkdir(exist_ok=True)
+    plant(root / "etc/skel" / spoiled, f"{target}/key" if spoiled.endswith("keys") else target, outside)
+    initial_users.add(root, (ALICE,), volume)
+    assert untouched(outside)
+    assert outside.stat().st_mode & 0o777 == 0o755
+    keys = root / "home/alice/.ssh/authorized_keys"
+    assert keys.read_text() == "ssh-ed25519 A alice\n"
+    assert not keys.is_symlink()
+    assert not keys.parent.is_symlink()
+    assert keys.stat().st_uid == 1000
+
+
+@pytest.mark.parametrize("spoiled", [".ssh", ".ssh/authorized_keys"])
+def test_what_the_skeleton_has_in_the_place_of_keys_keeps_nobody_from_his_home(
+    root: Path, volume: Path, spoiled: str
+) -> None:
+    in_the_way = root / "etc/skel" / spoiled
+    if spoiled == ".ssh":
+        in_the_way.write_text("a file")
+    else:
+        in_the_way.mkdir(parents=True)
+        (in_the_way / "sub").mkdir()
+        (root / "etc/skel/.ssh/config").write_text("Compression yes\n")
+    initial_users.add(root, (ALICE,), volume)
+    home = root / "home/alice"
+    assert (home / ".ssh/authorized_keys").read_text() == "ssh-ed25519 A alice\n"
+    assert (home / ".ssh/config").exists() == (spoiled != ".ssh"), "what is not in the way stays"
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_a_persistent_path_is_not_seeded_from_behind_a_link(
     root: Path, volume: Path, outside: Path, target: str
 ) -> None:

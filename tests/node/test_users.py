@@ -18,6 +18,13 @@ def test_system_accounts_are_nobodys() -> None:
     assert ("member", "sudo:alice") in users_of(ONE)
 
 
+def test_a_further_line_with_an_ordinary_id_makes_no_system_account_a_users() -> None:
+    """If it did, all roots would lose their own line of that name once the further one goes."""
+    twice = accounts.Accounts({**ONE.lines, "passwd": (*ONE.lines["passwd"], "root:x:5000:5000::/:/bin/sh")})
+    assert users_of(twice) == users_of(ONE)
+    assert with_users(twice, users_of(ONE)) == twice
+
+
 def test_what_is_read_and_written_back_is_the_same() -> None:
     team = BOTH.with_lines({"group": ["team:x:2000:alice,bob"], "subuid": ["alice:900000:10"]})
     assert with_users(team, users_of(team)) == team

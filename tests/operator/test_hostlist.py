@@ -24,3 +24,13 @@ def test_node_lists_are_expanded(expression: str, names: list[str]) -> None:
 def test_a_node_list_that_is_none_is_refused(expression: str) -> None:
     with pytest.raises(ValueError, match=r"node"):
         hostlist.expand(expression)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["n[0-99999][0-99999][0-99999]", f"n[{','.join(['0-99999'] * 50)}]", ",".join(["n[0-9999]"] * 50)],
+    ids=["product", "in brackets", "repeated"],
+)
+def test_a_user_makes_no_endless_list_of_nodes(expression: str) -> None:
+    with pytest.raises(ValueError, match="too many nodes"):
+        hostlist.expand(expression)

@@ -503,8 +503,8 @@ BAD: list[tuple[str, Any, str]] = [
     ),
     ("slurm.options", {"PrologFlags": "NoHold"}, "want PrologFlags without nohold: this program sets Contain, beside"),
     *(
-        ("slurm.options", {"TopologyParam": word}, f"want TopologyParam without {word.lower()}: nodes would pass on")
-        for word in ("RouteTree", "RoutePart")
+        ("slurm.options", {"TopologyParam": word}, f"want TopologyParam without {word.rpartition(',')[2].lower()}: slurmd passes")
+        for word in ("TopoOptional,RouteTree", "RoutePart")
     ),
     ("slurm.options", {"AcctGatherEnergyType": "acct_gather_energy/ipmi"}, "want acct_gather_energy/gpu or"),
     ("slurm.options", {"DebugFlags": "a b"}, "want one value without spaces, quotes, `#`, backslashes or newlines"),

@@ -196,7 +196,7 @@ _NOT: Final = {
     },
     "TopologyParam": dict.fromkeys(
         ("routepart", "routetree"),
-        "nodes would pass on slurmctld's messages, and nodes that register themselves know no other's address",
+        "slurmd passes no message on to other nodes: it would do so for whoever reaches its port",
     ),
     "SlurmdParameters": {
         "contain_spank": "the jail's SPANK plugin enters a job's namespaces itself",

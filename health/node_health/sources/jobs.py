@@ -128,13 +128,18 @@ def _number(group: str) -> int | None:
 
 
 def _read(folder: Path, uptime: float) -> Process | None:
-    stat = (folder / "stat").read_text()
+    stat = _text(folder / "stat")
     name, rest = stat[stat.index("(") + 1 : stat.rindex(")")], stat[stat.rindex(")") + 1 :].split()
     if rest[0] in "ZX":
         return None
-    user = re.search(r"^Uid:\s+(\d+)", (folder / "status").read_text(), re.MULTILINE)
+    user = re.search(r"^Uid:\s+(\d+)", _text(folder / "status"), re.MULTILINE)
     command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-    groups = frozenset(_JOB.findall((folder / "cgroup").read_text()))
+    groups = frozenset(_JOB.findall(_text(folder / "cgroup")))
     age = uptime - _started(rest)
     cpu = (int(rest[11]) + int(rest[12])) / os.sysconf("SC_CLK_TCK")
     return Process(int(folder.name), int(rest[1]), command or name, int(user[1]) if user else 0, groups, age, cpu)
+
+
+def _text(file: Path) -> str:
+    """Returns a text that has a process's name, of which a user chooses each byte but newline and NUL."""
+    return file.read_bytes().decode(errors="replace")

@@ -96,7 +96,8 @@ def heartbeats(machine: Machine, used: Mapping[int, Use], clock: float) -> dict[
     """Returns the ages of heartbeats, as `Quiet` has them, of the jobs that keep one."""
     tree = machine.path(paths.JAIL_TREE)
     beats = {job: _beat(tree, use.user, HEARTBEAT.format(job)) for job, use in used.items()}
-    return {job: (max(0.0, clock - beat), beat) for job, beat in beats.items() if beat is not None}
+    # Users may give a file any time, also one that no date has.
+    return {job: (max(0.0, clock - beat), max(0.0, beat)) for job, beat in beats.items() if beat is not None}
 
 
 def judge(seen: Quiet, machine: Machine) -> Finding:

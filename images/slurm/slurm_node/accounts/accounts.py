@@ -37,8 +37,8 @@ class Accounts:
         return {line.partition(":")[0] for line in self.lines.get(file, ())}
 
     def ids(self, file: str) -> dict[str, int]:
-        """Returns name → numeric id of passwd or group."""
-        fields = (line.split(":") for line in self.lines.get(file, ()))
+        """Returns name → numeric id of passwd or group. Of a name's lines the first counts, as for the C library."""
+        fields = (line.split(":") for line in reversed(self.lines.get(file, ())))
         return {field[0]: int(field[2]) for field in fields if len(field) > 2 and NUMBER.fullmatch(field[2])}
 
     def homes(self) -> dict[str, str]:

@@ -60,8 +60,19 @@ def make_home(root: Path, volume: Path, user: settings.User, number: int) -> Non
 
 def _give_keys(home: Path, user: settings.User) -> None:
     keys = home / ".ssh/authorized_keys"
-    for folder in (home, keys.parent):
-        folder.mkdir(exist_ok=True)
+    home.mkdir(exist_ok=True)
+    _clear_way(keys)
+    keys.parent.mkdir(exist_ok=True)
     keys.write_text("".join(f"{key}\n" for key in user.ssh_public_keys))
     for path, mode in ((home, 0o750), (keys.parent, 0o700), (keys, 0o600)):
         path.chmod(mode)
+
+
+def _clear_way(keys: Path) -> None:
+    """Removes links of the skeleton, which users may have changed, and what is no folder or no file in their place."""
+    if keys.parent.is_symlink() or keys.parent.is_file():
+        keys.parent.unlink()
+    if keys.is_symlink():
+        keys.unlink()
+    elif keys.is_dir():
+        shutil.rmtree(keys)

@@ -1,6 +1,7 @@
 """Slurm's node list expressions, such as `cpu-[0-2,7],gpu-1`."""
 
 import itertools
+import math
 import re
 
 _PART = re.compile(r"((?:[^,\[\]]|\[[^\[\]]*\])+)(?:,|$)")
@@ -18,14 +19,17 @@ def expand(expression: str) -> frozenset[str]:
     parts = _PART.findall(expression)
     if ",".join(parts) != expression:
         raise ValueError(f"no node list expression: {expression!r}")
-    return frozenset(name for part in parts for name in _names(part))
+    choices = [_choices(part) for part in parts]
+    # Users write some of them, and may repeat a name.
+    if sum(math.prod(map(len, of_part)) for of_part in choices) > _MAX_NODES:
+        raise ValueError(f"too many nodes: {expression[:80]!r}")
+    return frozenset("".join(pieces) for of_part in choices for pieces in itertools.product(*of_part))
 
 
-def _names(part: str) -> list[str]:
+def _choices(part: str) -> list[list[str]]:
     # Every second piece stood in brackets.
     pieces = enumerate(_BRACKETS.split(part))
-    choices = [_numbers(piece) if number % 2 else [piece] for number, piece in pieces]
-    return ["".join(parts) for parts in itertools.product(*choices)]
+    return [_numbers(piece) if number % 2 else [piece] for number, piece in pieces]
 
 
 def _numbers(ranges: str) -> list[str]:
@@ -37,7 +41,7 @@ def _numbers(ranges: str) -> list[str]:
         first, last = match[1], match[2] or match[1]
         if int(last) < int(first):
             raise ValueError(f"no node list expression: [{ranges}]")
-        if int(last) - int(first) >= _MAX_NODES:
-            raise ValueError(f"too many nodes: [{ranges}]")
+        if int(last) - int(first) + len(numbers) >= _MAX_NODES:
+            raise ValueError(f"too many nodes: [{ranges[:80]}]")
         numbers += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
     return numbers

@@ -276,10 +276,13 @@ def checked(call: str, status: int, content: bytearray) -> bytearray | None:
 
 
 def decoded(call: str, content: bytearray | msgspec.Raw, kind: type[_T]) -> _T:
-    """Decode an answer into one kind of record."""
+    """Decode an answer into one kind of record. slurmrestd passes on users' texts, such as comments, in any bytes."""
     try:
-        return msgspec.json.decode(content, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        try:
+            return msgspec.json.decode(content, type=kind)
+        except UnicodeDecodeError:
+            return msgspec.json.decode(bytes(content).decode(errors="replace"), type=kind)
+    except msgspec.DecodeError as error:
         raise SlurmError(Trouble.UNUSABLE, f"{call}: {error}") from error
 
 

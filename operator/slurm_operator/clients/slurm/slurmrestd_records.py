@@ -18,6 +18,9 @@ from slurm_operator.state.slurm import EVERY_NODE, Facts, Reservation, SeenCheck
 _ADDED = re.compile(rf"( : ({'|'.join((reasons.NOT_RESPONDING, *reasons.REBOOTS))}))+$")
 """Endings that slurmctld adds to a node's reason for good: it was silent for SlurmdTimeout, or rebooted."""
 
+LAST = datetime.datetime(9000, 1, 1, tzinfo=datetime.UTC)
+"""Python has no date beyond the year 9999."""
+
 
 def node(raw: msgspec.Raw) -> SlurmNode:
     """A node's record as state."""
@@ -137,9 +140,9 @@ def since(value: answers.Number | None) -> datetime.datetime | None:
 
 
 def moment(seconds: int) -> datetime.datetime:
-    """A time of slurmctld's."""
+    """A time of slurmctld's; LAST for a later one, since users may have a job begin in any year."""
     try:
-        return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+        return datetime.datetime.fromtimestamp(min(seconds, int(LAST.timestamp())), datetime.UTC)
     except (OverflowError, ValueError, OSError) as error:
         raise SlurmError(Trouble.UNUSABLE, f"{seconds} is no time: {error}") from error
 

@@ -1,0 +1,27 @@
+/* slurmd passes no message on to other nodes. Slurm's own does, for whoever says so in a message's head, before it
+ * looks for a token (26.05, slurm_unpack_msg_and_forward). A tree without depth, or a list of nodes that is none, then
+ * ends slurmd. A long list has it start as many threads. With TreeWidth=65533, slurmctld and Slurm's commands speak to
+ * each node themselves. */
+#include "message_guard.h"
+
+#define EACH_NODE 65533  /* TreeWidth in slurm.conf */
+#define FURTHER_NODES 10 /* Their number stands behind version, flags, type and length (pack_header). */
+
+int topology_g_split_hostlist(void *hosts, void ***parts, int *count, uint16_t width);
+
+static int (*real_split)(void *, void ***, int *, uint16_t);
+
+bool forward_is_asked(const void *buffer, uint32_t begin) {
+    const struct buffer *whole = buffer;
+    uint64_t at = (uint64_t)begin + FURTHER_NODES;
+    return at + 2 <= whole->size && (whole->data[at] || whole->data[at + 1]);
+}
+
+/* `srun --treewidth=2` would ask nodes to pass its launch on. */
+int topology_g_split_hostlist(void *hosts, void ***parts, int *count, uint16_t width) {
+    return real_split(hosts, parts, count, guard_is_client() ? EACH_NODE : width);
+}
+
+void forward_find(void) {
+    *(void **)&real_split = guard_find("topology_g_split_hostlist");
+}
