@@ -8,14 +8,14 @@ import time
 from pathlib import Path
 
 import pytest
-from node_health import counters, node
+from node_health import node
 from node_health.check import CannotJudgeError, DoesNotApplyError, Machine
 from node_health.checks.cpu import cpus
 from node_health.checks.kernel import clock
 from node_health.checks.slurm import gres
-from node_health.counters import Increase
-from node_health.sources import gpu_facts, interfaces, kmsg, mounts, product
+from node_health.sources import counters, gpu_facts, interfaces, kmsg, mounts, product
 from node_health.sources import nvml as source
+from node_health.sources.counters import Increase
 from node_health.sources.gone import gone
 
 from tests.health.fakes import fake_machine

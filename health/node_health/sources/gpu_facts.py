@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import Any
 
 from node_health.check import CannotJudgeError, DoesNotApplyError
-from node_health.counters import Increase
 from node_health.sources import nvidia_smi
+from node_health.sources.counters import Increase
 from node_health.verdict import Action, Finding, Verdict, passes, unknown, worst_of
 
 INVALID_ARGUMENT, FUNCTION_NOT_FOUND, VERSION_MISMATCH = 2, 13, 25

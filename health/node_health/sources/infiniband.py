@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from node_health.check import CannotJudgeError, DoesNotApplyError, Machine
-from node_health.counters import Increase, increase
+from node_health.sources.counters import Increase, increase
 from node_health.sources.gone import gone
 
 FOLDER = "/sys/class/infiniband"

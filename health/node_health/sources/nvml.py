@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from node_health.check import Machine
-from node_health.counters import increase
 from node_health.sources import jobs, nvidia_smi
+from node_health.sources.counters import increase
 from node_health.sources.gpu_facts import NOT_SUPPORTED, RESET_REQUIRED, Fact, Gpu, Refusal, Snapshot, key
 
 LIBRARY_NOT_FOUND = 12
