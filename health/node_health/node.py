@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,14 @@ def read(file: Path = DECLARED) -> Declared:
 
 
 def put(file: Path, text: str) -> None:
-    """Writes a file that readers see as a whole or not at all."""
+    """Writes a file that readers see as a whole or not at all.
+
+    Two processes may write it at the same time: a person may start node-health while Slurm runs it.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
-    aside = file.with_suffix(".new")
-    aside.write_text(text)
-    aside.replace(file)
+    aside = file.with_suffix(f".{os.getpid()}.new")
+    try:
+        aside.write_text(text)
+        aside.replace(file)
+    finally:
+        aside.unlink(missing_ok=True)

@@ -145,3 +145,18 @@ def test_a_file_of_known_devices_that_cannot_be_read_is_written_anew(tmp_path: P
     assert gone(machine, "things", ["a", "b"]) == ()
     assert gone(machine, "things", ["b"]) == ("a",)
     assert gone(machine, "things", ["a", "b", "c"]) == ()
+
+
+def test_two_runs_that_write_one_file_leave_it_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person starts node-health while Slurm runs it: one writes its whole file in the middle of the other's write."""
+    file, real, own = tmp_path / "x.json", Path.replace, os.getpid()
+
+    def meanwhile(aside: Path, target: Path) -> Path:
+        monkeypatch.setattr(Path, "replace", real)
+        monkeypatch.setattr(os, "getpid", lambda: own + 1)
+        node.put(file, "other")
+        return real(aside, target)
+
+    monkeypatch.setattr(Path, "replace", meanwhile)
+    node.put(file, "own")
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("x.json", "own")]
