@@ -38,6 +38,7 @@ class Declared:
         mig: whether Slurm gives out MIG devices of some of them.
         rdma: number of RDMA resources of the pod; one may open several adapters.
         least_free_percent: space that must stay free on a file system, in percent of its size.
+        rdma_adapters: adapters that must have an active port; 0: as many as resources.
         submounts: paths of the jail that are mounts of their own.
         shm_mib: size of the jail's /dev/shm.
         controller: slurmctld's host and port.
@@ -54,6 +55,7 @@ class Declared:
     rdma: int = 0
     least_free_percent: int = policies.LEAST_FREE_PERCENT
     submounts: tuple[str, ...] = ()
+    rdma_adapters: int = 0
     shm_mib: int = 0
     controller: str = ""
     disabled: tuple[str, ...] = ()
@@ -62,6 +64,10 @@ class Declared:
 
 
 def write(declared: Declared, file: Path = DECLARED) -> None:
+    def working_adapters(self, there: int) -> int:
+        """Returns how many adapters must have an active port, of so many that the pod may open."""
+        return self.rdma_adapters or min(self.rdma, there)
+
     """Writes the node's declaration."""
     put(file, json.dumps(dataclasses.asdict(declared)))
 

@@ -171,6 +171,7 @@ def declared(node: settings.Node, jail: settings.Jail) -> node_health.node.Decla
         mig=node.divided_gpus is not None,
         rdma=node.rdma,
         least_free_percent=node.least_free_percent,
+        rdma_adapters=node.rdma_adapters,
         submounts=tuple(submount.path for submount in jail.submounts),
         shm_mib=jail.shm_mib,
         controller=node.controller,
