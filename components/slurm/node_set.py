@@ -93,6 +93,7 @@ def _devices_variable(node_set: NodeSetConfig) -> dict[str, Any]:
     return {
         **({NodeKey.GRES_WITH_FILES: with_files} if with_files else {}),
         **({NodeKey.DIVIDED_GPUS: gpus.whole} if gpus and gpus.is_divided else {}),
+        **({NodeKey.OTHER_GPUS: True} if gpus and not gpus.is_nvidia else {}),
     }
 
 

@@ -36,9 +36,10 @@ class Declared:
         memory_mib: memory that Slurm gives to jobs, in MiB.
         gpus: number of GPUs, each whole one once.
         mig: whether Slurm gives out MIG devices of some of them.
+        nvidia: whether they are NVIDIA's.
         rdma: number of RDMA resources of the pod; one may open several adapters.
-        least_free_percent: space that must stay free on a file system, in percent of its size.
         rdma_adapters: adapters that must have an active port; 0: as many as resources.
+        least_free_percent: space that must stay free on a file system, in percent of its size.
         submounts: paths of the jail that are mounts of their own.
         shm_mib: size of the jail's /dev/shm.
         controller: slurmctld's host and port.
@@ -52,22 +53,23 @@ class Declared:
     memory_mib: int = 0
     gpus: int = 0
     mig: bool = False
+    nvidia: bool = True
     rdma: int = 0
+    rdma_adapters: int = 0
     least_free_percent: int = policies.LEAST_FREE_PERCENT
     submounts: tuple[str, ...] = ()
-    rdma_adapters: int = 0
     shm_mib: int = 0
     controller: str = ""
     disabled: tuple[str, ...] = ()
     unknown_drains: bool = False
     hangs_after: int = 0
 
-
-def write(declared: Declared, file: Path = DECLARED) -> None:
     def working_adapters(self, there: int) -> int:
         """Returns how many adapters must have an active port, of so many that the pod may open."""
         return self.rdma_adapters or min(self.rdma, there)
 
+
+def write(declared: Declared, file: Path = DECLARED) -> None:
     """Writes the node's declaration."""
     put(file, json.dumps(dataclasses.asdict(declared)))
 

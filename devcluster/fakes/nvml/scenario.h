@@ -46,12 +46,12 @@ enum fact {
 
 struct gpu {
     unsigned number;
-    int present, lost, refused;
+    int present, lost, refused, closed;
     long questions_left; /* -1: it answers for ever */
     char name[96];
     char links[MOST_LINKS + 1];
     unsigned numbers[FACTS][MOST_NUMBERS];
-    int absent[FACTS];
+    int absent[FACTS]; /* 0: it has the fact; else the code */
 };
 
 extern struct gpu fake_gpus[MOST_GPUS];

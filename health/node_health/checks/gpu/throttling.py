@@ -41,5 +41,5 @@ CHECK = Check(
     warns="the driver slows a GPU down for heat, or the hardware for a draw of power or a change of clocks",
     remedy="look at fans, filters, inlet temperature and power supplies",
     action=Action.CHECK_MECHANICALS,
-    applies=Applies.GPUS,
+    applies=Applies.NVIDIA,
 )
