@@ -17,7 +17,7 @@ class RdmaResource(Model):
     )
     adapters: WholeNumber | None = setting(
         "Adapters of each node that must have an active port, else its health check drains it. Left out: as many as "
-        "units. An adapter beyond that which had no link since the machine's boot is taken for one without a cable.",
+        "units, and all that had a link since the machine's boot.",
         default=None,
         ge=1,
         le=64,
