@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pynvml
 import pytest
-from node_health.check import CannotJudgeError
+from node_health.check import CannotJudgeError, DoesNotApplyError, Machine
+from node_health.checks.gpu import driver, gpus, persistence
 from node_health.checks.nvlink import links
 from node_health.sources import nvml as source
 from node_health.sources.gpu_facts import Fact
@@ -14,6 +15,49 @@ from node_health.verdict import Verdict
 
 from tests.health.fakes import fake_machine
 from tests.health.fakes.nvml import Nvml
+
+CODES = {name: code for name, code in vars(pynvml).items() if name.startswith("NVML_ERROR_")}
+"""All errors of NVML, also those that a later binding brings: each has its meaning below."""
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_a_start_of_nvml_fails_for_a_fault_of_the_driver_alone(name: str, tmp_path: Path, nvml: Nvml) -> None:
+    nvml.says(init=CODES[name])
+    machine = fake_machine.build(tmp_path)
+    faults = ("DRIVER_NOT_LOADED", "LIB_RM_VERSION_MISMATCH", "NO_PERMISSION", "UNKNOWN")
+    expected = Verdict.FAIL if name.removeprefix("NVML_ERROR_") in faults else Verdict.UNKNOWN
+    assert driver.judge(source.look(machine), machine).verdict is expected
+    assert gpus.judge(source.look(machine), machine).verdict is Verdict.UNKNOWN, "the other check tells"
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_a_gpu_that_nobody_gets_is_lost_whatever_nvml_says_of_it(name: str, tmp_path: Path, nvml: Nvml) -> None:
+    nvml.adds(3, {"closed": CODES[name]})
+    machine = fake_machine.build(tmp_path)
+    assert gpus.judge(source.look(machine), machine).verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_a_refused_fact_is_skipped_if_gpu_or_driver_lack_it_and_unknown_for_all_else(
+    name: str, tmp_path: Path, nvml: Nvml
+) -> None:
+    for number in range(8):
+        nvml.adds(number, {"persistence": f"-{CODES[name]}"})
+    machine = fake_machine.build(tmp_path)
+    lacking = ("NOT_SUPPORTED", "INVALID_ARGUMENT", "FUNCTION_NOT_FOUND", "ARGUMENT_VERSION_MISMATCH", "DEPRECATED")
+    short = name.removeprefix("NVML_ERROR_")
+    assert _verdict(machine) == ("SKIPPED" if short in lacking else "UNKNOWN")
+    lost = [gpu for gpu in source.look(machine).gpus if gpu.lost]
+    assert bool(lost) == (short in ("GPU_IS_LOST", "RESET_REQUIRED"))
+
+
+def _verdict(machine: Machine) -> str:
+    try:
+        return persistence.judge(source.look(machine), machine).verdict
+    except DoesNotApplyError:
+        return "SKIPPED"
+    except CannotJudgeError:
+        return "UNKNOWN"
 
 
 def test_an_nvlink_that_went_down_fails_whatever_the_product_has(tmp_path: Path, nvml: Nvml) -> None:
