@@ -50,7 +50,8 @@ def test_results_that_grow_old_are_noted_and_drain_nothing_whatever_the_policy(
     watched.tick(1600.0, lambda: 600.0)
     why = "could not be checked: no run of node-health has ended since 2026-11-26T12:00:00Z"
     assert watched.warnings == {LAST: why}
-    assert watched.causes == {"pulumi-slurm:health memory": None}
+    assert watched.causes["pulumi-slurm:health memory"] is None
+    assert not any(watched.causes.values())
     write(tmp_path, 1_795_695_400.0, PASSED)
     watched.tick(1700.0, lambda: 600.0)
     assert watched.warnings == {}
