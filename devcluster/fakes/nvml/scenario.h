@@ -45,9 +45,9 @@ enum fact {
 };
 
 struct gpu {
+    long questions_left; /* -1: it answers for ever */
     unsigned number;
     int present, lost, refused, closed;
-    long questions_left; /* -1: it answers for ever */
     char name[96];
     char links[MOST_LINKS + 1];
     unsigned numbers[FACTS][MOST_NUMBERS];
