@@ -66,6 +66,19 @@ def test_counters_of_before_a_boot_are_forgotten(tmp_path: Path, now: list[float
     assert grown(machine, 3) == (0, 0)
 
 
+def test_a_state_lasts_from_the_first_of_the_runs_that_see_it(tmp_path: Path, now: list[float]) -> None:
+    machine = Machine(root=tmp_path)
+    assert counters.lasting(machine, "x", ["a"]) == {"a": 0}
+    now[0] += 30
+    assert counters.lasting(machine, "x", ["a", "b"]) == {"a": 30, "b": 0}
+    now[0] += 30
+    assert counters.lasting(machine, "x", ["b"]) == {"b": 30}
+    now[0] += 30
+    assert counters.lasting(machine, "x", ["a", "b"]) == {"a": 0, "b": 60}
+    now[0] = 5.0
+    assert counters.lasting(machine, "x", ["b"]) == {"b": 0}, "of a boot before"
+
+
 def test_a_single_event_is_no_high_rate() -> None:
     assert Increase({"a": 1}, 0.01).per_hour("a") == 1
     assert Increase({"a": 3}, 1.5).per_hour("a") == 2

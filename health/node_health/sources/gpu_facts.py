@@ -51,6 +51,13 @@ class Fact(StrEnum):
     MIG = "MIG mode"
 
 
+THROTTLES: Mapping[int, str] = {
+    0x40: "too hot (hardware)",
+    0x80: "the power supply brakes",
+}
+"""Bits of nvml.h's nvmlClocksEventReason…: HwThermalSlowdown, HwPowerBrakeSlowdown."""
+
+
 class UnreadableError(CannotJudgeError):
     """NVML did not say what a check needs."""
 
@@ -115,6 +122,7 @@ class Snapshot:
         asked: nvidia-smi's answer where NVML is missing.
         module: version of the kernel's module; empty: nobody says.
         grew: increase of counters, named by the GPU's id and the fact.
+        throttled: GPU's id → for how many seconds the hardware slows it down.
         links_gone: names of NVLinks that were up in an earlier run of this pod, and are not now.
         idle: whether no job runs here.
     """
@@ -125,6 +133,7 @@ class Snapshot:
     asked: nvidia_smi.Asked | None = None
     module: str = ""
     grew: Increase = field(default_factory=lambda: Increase({}))
+    throttled: Mapping[str, float] = field(default_factory=dict)
     links_gone: tuple[str, ...] = ()
     idle: bool = True
 

@@ -7,12 +7,13 @@ from typing import Any
 
 from node_health.check import Machine
 from node_health.sources import jobs, nvidia_smi
-from node_health.sources.counters import increase
+from node_health.sources.counters import increase, lasting
 from node_health.sources.gone import gone
 from node_health.sources.gpu_facts import (
     FUNCTION_NOT_FOUND,
     NOT_SUPPORTED,
     RESET_REQUIRED,
+    THROTTLES,
     Fact,
     Gpu,
     Refusal,
@@ -52,8 +53,16 @@ def snapshot(library: Any, machine: Machine) -> Snapshot:
         gpus = tuple(gpu for gpu in counted if not (gpu.lost and gpu.lost.code == NO_PERMISSION))
         grew = increase(machine, "gpus", dict(_counters(gpus)))
         idle = not machine.once(jobs.look).running
-        links = gone(machine, "nvlinks", list(_links_up(gpus)))
-        return Snapshot(gpus, driver, module=module_version(machine), grew=grew, links_gone=links, idle=idle)
+        slowed = [gpu.uuid for gpu in gpus if gpu.facts.get(Fact.THROTTLED, 0) & sum(THROTTLES)]
+        return Snapshot(
+            gpus,
+            driver,
+            module=module_version(machine),
+            grew=grew,
+            throttled=lasting(machine, "throttled", slowed),
+            links_gone=gone(machine, "nvlinks", list(_links_up(gpus))),
+            idle=idle,
+        )
     finally:
         library.nvmlShutdown()
 
