@@ -43,6 +43,8 @@ class NodeKey(StrEnum):
     NCCL = "nccl"
     PINS_MEMORY = "pinsMemory"
     RDMA = "rdma"
+    RDMA_ADAPTERS = "rdmaAdapters"
+    OTHER_GPUS = "otherGpus"
     DISABLED_CHECKS = "disabledChecks"
     UNKNOWN_DRAINS = "unknownDrains"
     HANGS_AFTER = "hangsAfter"

@@ -78,11 +78,12 @@ slurm-check-report FAIL --measured "$well" --least "$gpus" --unit GPUs 'the othe
 exit 1
 """.replace("ENDED\n", _ENDED.lstrip())
 _IB_WRITE_BW: Final = """
-# The second node writes into this one's memory for 5 s, by each adapter of the pod: the slowest counts.
+# The second node writes into this one's memory for 5 s, by the first active port of each adapter of the pod: the
+# slowest counts. A machine may have adapters without a cable.
 # Slurm tells that node this one's address. The server may need a moment to listen.
 write='[ -n "$SLURM_LAUNCH_NODE_IPADDR" ] || exit 3
 for try in 1 2 3 4 5; do
-    ib_write_bw -d "$1" -F -D 5 --report_gbits "$SLURM_LAUNCH_NODE_IPADDR" && exit
+    ib_write_bw -d "$1" -i "$2" -F -D 5 --report_gbits "$SLURM_LAUNCH_NODE_IPADDR" && exit
     sleep 1
 done
 exit 1'
@@ -90,9 +91,13 @@ set --
 for verbs in /sys/class/infiniband_verbs/uverbs*; do
     [ -e "/dev/infiniband/${verbs##*/}" ] || continue
     adapter=$(cat "$verbs/ibdev") || exit 3
-    ib_write_bw -d "$adapter" -F -D 5 --report_gbits >/dev/null 2>&1 &
+    port=$(grep -ls '^4: ' /sys/class/infiniband/"$adapter"/ports/*/state | head -n 1)
+    port=${port%/state}
+    port=${port##*/}
+    [ -n "$port" ] || continue
+    ib_write_bw -d "$adapter" -i "$port" -F -D 5 --report_gbits >/dev/null 2>&1 &
     server=$!
-    said=$(srun --nodes=1 --ntasks=1 --relative=1 sh -c "$write" write "$adapter")
+    said=$(srun --nodes=1 --ntasks=1 --relative=1 sh -c "$write" write "$adapter" "$port")
     ended=$?
     kill "$server" 2>/dev/null
     [ "$ended" -ne 3 ] || exit 3

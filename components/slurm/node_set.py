@@ -58,7 +58,7 @@ def node_variable(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
         **({NodeKey.SHARES_CPUS: True} if node_set.resources.shares_cpus else {}),
         **({NodeKey.NCCL: node_set.network.nccl_variables} if node_set.network.nccl_variables else {}),
         **({NodeKey.PINS_MEMORY: True} if node_set.network.rdma else {}),
-        **({NodeKey.RDMA: node_set.network.rdma.count} if node_set.network.rdma else {}),
+        **_rdma_variable(node_set),
         **_health_variable(config.health.checks),
         **_hangs_variable(config, node_set),
     }
@@ -79,6 +79,13 @@ def _health_variable(checks: Checks) -> dict[str, Any]:
     }
 
 
+def _rdma_variable(node_set: NodeSetConfig) -> dict[str, Any]:
+    rdma = node_set.network.rdma
+    if rdma is None:
+        return {}
+    return {NodeKey.RDMA: rdma.count, **({NodeKey.RDMA_ADAPTERS: rdma.adapters} if rdma.adapters else {})}
+
+
 def _devices_variable(node_set: NodeSetConfig) -> dict[str, Any]:
     """Part of SLURM_NODE for devices that are no whole GPUs."""
     gpus = node_set.gpus
@@ -86,6 +93,7 @@ def _devices_variable(node_set: NodeSetConfig) -> dict[str, Any]:
     return {
         **({NodeKey.GRES_WITH_FILES: with_files} if with_files else {}),
         **({NodeKey.DIVIDED_GPUS: gpus.whole} if gpus and gpus.is_divided else {}),
+        **({NodeKey.OTHER_GPUS: True} if gpus and not gpus.is_nvidia else {}),
     }
 
 

@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from node_health.check import SECONDS
@@ -35,12 +35,14 @@ class Question:
         ask: answers in the process, by the check's name.
         seconds: how long it may take.
         group: name of the questions with which it shares a process at first.
+        fails_after: check → seconds after which it fails if the question hangs and can't be ended.
     """
 
     checks: tuple[str, ...]
     ask: Ask
     seconds: float = SECONDS
     group: str = ""
+    fails_after: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -43,7 +43,8 @@ MODULES: Mapping[Applies, tuple[str, ...]] = {
         "slurm.site_scripts",
         "slurm.quiet_jobs",
     ),
-    Applies.GPUS: (
+    Applies.GPUS: ("slurm.gres",),
+    Applies.NVIDIA: (
         "gpu.gpus",
         "gpu.driver",
         "gpu.memory_errors",
@@ -61,7 +62,6 @@ MODULES: Mapping[Applies, tuple[str, ...]] = {
         "nvlink.links",
         "nvlink.errors",
         "nvlink.fabric",
-        "slurm.gres",
     ),
     Applies.RDMA: (
         "infiniband.devices",
@@ -92,5 +92,6 @@ def of_node(declared: Declared, context: Context | None = None) -> list[Check]:
     """
     applies = [Applies.NODES]
     applies += [Applies.GPUS] if declared.gpus else []
+    applies += [Applies.NVIDIA] if declared.gpus and declared.nvidia else []
     applies += [Applies.RDMA] if declared.rdma else []
     return [check for check in load(*applies) if context is None or context in check.contexts]

@@ -1,5 +1,6 @@
 """The parts of a check: name, when it applies, how it looks and judges, and the remedy of a failure."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -20,6 +21,7 @@ class Applies(StrEnum):
 
     NODES = "all nodes"
     GPUS = "nodes with GPUs"
+    NVIDIA = "nodes with NVIDIA GPUs"
     RDMA = "nodes with RDMA devices"
 
 
@@ -93,6 +95,8 @@ class Check:
         applies: nodes that it applies to.
         contexts: when it runs.
         seconds: its time box.
+        hang_seconds: for how long its question may hang in the kernel, which can't end it, before that is FAIL. Without
+            an end where a hang is not this machine's fault, as with storage that all nodes share.
     """
 
     name: Name
@@ -105,3 +109,4 @@ class Check:
     applies: Applies = Applies.NODES
     contexts: frozenset[Context] = ALWAYS
     seconds: float = SECONDS
+    hang_seconds: float = math.inf

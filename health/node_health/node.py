@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,9 @@ class Declared:
         memory_mib: memory that Slurm gives to jobs, in MiB.
         gpus: number of GPUs, each whole one once.
         mig: whether Slurm gives out MIG devices of some of them.
+        nvidia: whether they are NVIDIA's.
         rdma: number of RDMA resources of the pod; one may open several adapters.
+        rdma_adapters: adapters that must have an active port; 0: as many as resources.
         least_free_percent: space that must stay free on a file system, in percent of its size.
         submounts: paths of the jail that are mounts of their own.
         shm_mib: size of the jail's /dev/shm.
@@ -50,7 +53,9 @@ class Declared:
     memory_mib: int = 0
     gpus: int = 0
     mig: bool = False
+    nvidia: bool = True
     rdma: int = 0
+    rdma_adapters: int = 0
     least_free_percent: int = policies.LEAST_FREE_PERCENT
     submounts: tuple[str, ...] = ()
     shm_mib: int = 0
@@ -58,6 +63,10 @@ class Declared:
     disabled: tuple[str, ...] = ()
     unknown_drains: bool = False
     hangs_after: int = 0
+
+    def working_adapters(self, there: int) -> int:
+        """Returns how many adapters must have an active port, of so many that the pod may open."""
+        return self.rdma_adapters or min(self.rdma, there)
 
 
 def write(declared: Declared, file: Path = DECLARED) -> None:
@@ -77,8 +86,14 @@ def read(file: Path = DECLARED) -> Declared:
 
 
 def put(file: Path, text: str) -> None:
-    """Writes a file that readers see as a whole or not at all."""
+    """Writes a file that readers see as a whole or not at all.
+
+    Two processes may write it at the same time: a person may start node-health while Slurm runs it.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
-    aside = file.with_suffix(".new")
-    aside.write_text(text)
-    aside.replace(file)
+    aside = file.with_suffix(f".{os.getpid()}.new")
+    try:
+        aside.write_text(text)
+        aside.replace(file)
+    finally:
+        aside.unlink(missing_ok=True)

@@ -137,9 +137,13 @@ def not_passed(report: Report) -> Mapping[str, Verdict]:
 def drain_causes(report: Report, unknown_drains: bool = False) -> Mapping[str, str | None]:
     """Causes of a drain: start of its reason → evidence, or None for a check that passed or is no longer made.
 
-    A check with an unknown result is missing, unless the policy drains for it. It neither drains nor lifts a drain.
+    A check with an unknown result is missing, unless the policy drains for it. It neither drains nor lifts a drain. A
+    check that a run does not name is made no longer: the configuration may have lost the node's adapters or GPUs.
     """
     causes: dict[str, str | None] = {}
+    if report.at:
+        named = {result.check for result in report.results}
+        causes |= {f"{reasons.HEALTH} {check}": None for check in reasons.Check if check not in named}
     for result in report.results:
         cause, finding = f"{reasons.HEALTH} {result.check}", result.finding
         match finding.verdict:

@@ -8,11 +8,12 @@ from typing import Any
 
 from node_health import node, time_box
 from node_health.answering import Question
-from node_health.check import SECONDS, CannotJudgeError, Check, DoesNotApplyError, Machine
+from node_health.check import SECONDS, Applies, CannotJudgeError, Check, DoesNotApplyError, Machine
 from node_health.report import Report
 from node_health.time_box import Timed
 from node_health.verdict import Action, Answer, Finding, Result, Skipped, Verdict, unknown
 
+DRIVERS = frozenset({Applies.NVIDIA, Applies.RDMA})
 SWITCHED_OFF = "switched off by health.checks.disabled"
 
 
@@ -34,7 +35,7 @@ def run(machine: Machine, checks: Iterable[Check], seconds: float = SECONDS) -> 
 def questions(machine: Machine, checks: Iterable[Check]) -> list[Question]:
     """Returns a question for each source: checks that share it are asked together.
 
-    Those about GPUs and adapters share no process with others, since they call libraries and programs of drivers.
+    Those about NVIDIA's GPUs and about adapters share no process with others, since they call what drivers bring.
     """
     machine = replace(machine, known={})
     by_source: dict[Callable[[Machine], Any], list[Check]] = {}
@@ -45,7 +46,8 @@ def questions(machine: Machine, checks: Iterable[Check]) -> list[Question]:
             tuple(check.name for check in group),
             partial(answer, machine, group),
             max(check.seconds for check in group),
-            group[0].applies,
+            group[0].applies if group[0].applies in DRIVERS else "",
+            {check.name: check.hang_seconds for check in group},
         )
         for group in by_source.values()
     ]

@@ -20,6 +20,7 @@ UNITS: Mapping[str, Mapping[str, str]] = {
         "gpu.corrected": "errors per hour",
         "gpu.pcieReplays": "events per hour",
         "gpu.temperatureMargin": "degrees Celsius",
+        "gpu.throttledSeconds": "seconds",
         "infiniband.errors": "errors per hour",
         "infiniband.flaps": "events per hour",
         "kernel.hungSeconds": "seconds",

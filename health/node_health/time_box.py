@@ -4,10 +4,11 @@ Questions of a group share a process at first, which asks them one after the oth
 processes. After a moment each question that is still unanswered gets a process of its own. So does each that follows
 one that hangs, ends the process or says no answer. Each process has a session of its own. One that does not answer in
 time is killed and left alone. At the end all that processes left is killed, in whichever session it is. But a process
-that waits for storage in the kernel can't be killed. While any process of it lives, its question is not asked again, so
-that they never pile up.
+that waits for storage or a driver in the kernel can't be killed. While any process of it lives, its question is not
+asked again, so that they never pile up.
 """
 
+import math
 import os
 import select
 import time
@@ -18,7 +19,7 @@ from pathlib import Path
 from node_health import answering, node
 from node_health.answering import Question
 from node_health.check import SECONDS
-from node_health.verdict import Answer, Finding, Verdict
+from node_health.verdict import Answer, Finding, Verdict, fails, unknown
 
 TOGETHER_SECONDS = 1.0
 """For so long questions share a process."""
@@ -74,8 +75,8 @@ def ask(
     asking = _Asking(seconds, hanging, together)
     groups: dict[str, list[Question]] = {}
     for question in questions:
-        if sentence := hang.get(question.name):
-            asking.answers.update(_unknown(question, sentence, 0.0))
+        if (hangs := hang.get(question.name)) is not None:
+            asking.answers.update({check: Timed(of_hanging(question, check, hangs)) for check in question.checks})
         else:
             groups.setdefault(question.group, []).append(question)
     with answering.nothing_left():
@@ -172,8 +173,8 @@ class _Asking:
             self.start([question])
 
 
-def still_hanging(file: Path, processes: Path = Path("/proc")) -> str | None:
-    """Returns a sentence while a process of an abandoned question still exists.
+def still_hanging(file: Path, processes: Path = Path("/proc")) -> float | None:
+    """Returns for how many seconds a question hangs, while a process of an abandoned one still exists; else None.
 
     Args:
         file: holds its session and when it was abandoned, in seconds since boot.
@@ -193,9 +194,16 @@ def still_hanging(file: Path, processes: Path = Path("/proc")) -> str | None:
             continue
         started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
         if fields[3] == session and fields[0] not in "ZX" and started <= float(since):
-            return f"an earlier question hangs for {now - float(since):.0f} s and can't be ended: not asked again"
+            return now - float(since)
     file.unlink(missing_ok=True)
     return None
+
+
+def of_hanging(question: Question, check: str, seconds: float) -> Finding:
+    """Returns the finding of a check whose question hangs for so long, and can't be ended."""
+    if seconds >= (longest := question.fails_after.get(check, math.inf)):
+        return fails(f"it does not answer, and the kernel can't end a question to it for more than {longest:g} s")
+    return unknown(f"an earlier question hangs for {seconds:.0f} s and can't be ended: not asked again")
 
 
 def _unknown(question: Question, sentence: str, seconds: float) -> dict[str, Timed]:

@@ -10,8 +10,8 @@ from node_health.thresholds import ANY, LONG_CHECKS, UNITS
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 FOLDER = Path(__file__).parents[1] / "thresholds"
-PREFIX = "NVIDIA "
-"""Start of a product's name, as the driver says it."""
+PREFIXES = ("NVIDIA ", "Tesla ")
+"""Starts of products' names, as the driver says them."""
 
 
 class Threshold(BaseModel):
@@ -96,8 +96,9 @@ def _path(location: tuple[int | str, ...]) -> str:
 
 
 def _mistakes(product: Product) -> Iterator[str]:
-    if product.product != ANY and not product.product.startswith(PREFIX):
-        yield f"product: got {product.product!r}; want {ANY}, or a name as the driver says it, {PREFIX}…"
+    if product.product != ANY and not product.product.startswith(PREFIXES):
+        names = "… or ".join(PREFIXES)
+        yield f"product: got {product.product!r}; want {ANY}, or a name as the driver says it, {names}…"
         return
     units: Mapping[str, str] = UNITS[ANY if product.product == ANY else "gpu"]
     for key, threshold in product.thresholds.items():

@@ -36,7 +36,7 @@ def test_each_gpu_answers_each_question_or_has_no_such_thing(snapshot: Snapshot,
 
 def test_every_check_of_gpus_comes_to_a_verdict(snapshot: Snapshot, device_files: list[Path]) -> None:
     machine = Machine(Declared(gpus=len(device_files)))
-    checks = [check for check in catalogue.load(Applies.GPUS) if check.look is nvml.look]
+    checks = [check for check in catalogue.load(Applies.NVIDIA) if check.look is nvml.look]
     answers = {check.name: run.judge(check, snapshot, machine) for check in checks}
     assert len(answers) > 10
     assert [name for name, answer in answers.items() if "Error" in str(answer)] == []

@@ -174,6 +174,8 @@ def test_a_node_without_gpus_or_adapters_loads_no_check_of_them(monkeypatch: pyt
     }
     assert of_machine == {check.name for check in CHECKS.values()}
     assert len(plain) >= 25
+    others = catalogue.of_node(dataclasses.replace(fake_machine.DECLARED, nvidia=False, rdma=0))
+    assert {str(check.name) for check in others} - {str(check.name) for check in plain} == {"gres"}
 
 
 @pytest.mark.parametrize("applies", Applies)

@@ -8,14 +8,14 @@ import time
 from pathlib import Path
 
 import pytest
-from node_health import counters, node
+from node_health import node
 from node_health.check import CannotJudgeError, DoesNotApplyError, Machine
 from node_health.checks.cpu import cpus
 from node_health.checks.kernel import clock
 from node_health.checks.slurm import gres
-from node_health.counters import Increase
-from node_health.sources import gpu_facts, interfaces, kmsg, mounts, product
+from node_health.sources import counters, gpu_facts, interfaces, kmsg, mounts, product
 from node_health.sources import nvml as source
+from node_health.sources.counters import Increase
 from node_health.sources.gone import gone
 
 from tests.health.fakes import fake_machine
@@ -64,6 +64,19 @@ def test_counters_of_before_a_boot_are_forgotten(tmp_path: Path, now: list[float
     grown(machine, 100)
     now[0] = 5.0
     assert grown(machine, 3) == (0, 0)
+
+
+def test_a_state_lasts_from_the_first_of_the_runs_that_see_it(tmp_path: Path, now: list[float]) -> None:
+    machine = Machine(root=tmp_path)
+    assert counters.lasting(machine, "x", ["a"]) == {"a": 0}
+    now[0] += 30
+    assert counters.lasting(machine, "x", ["a", "b"]) == {"a": 30, "b": 0}
+    now[0] += 30
+    assert counters.lasting(machine, "x", ["b"]) == {"b": 30}
+    now[0] += 30
+    assert counters.lasting(machine, "x", ["a", "b"]) == {"a": 0, "b": 60}
+    now[0] = 5.0
+    assert counters.lasting(machine, "x", ["b"]) == {"b": 0}, "of a boot before"
 
 
 def test_a_single_event_is_no_high_rate() -> None:
@@ -145,3 +158,18 @@ def test_a_file_of_known_devices_that_cannot_be_read_is_written_anew(tmp_path: P
     assert gone(machine, "things", ["a", "b"]) == ()
     assert gone(machine, "things", ["b"]) == ("a",)
     assert gone(machine, "things", ["a", "b", "c"]) == ()
+
+
+def test_two_runs_that_write_one_file_leave_it_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person starts node-health while Slurm runs it: one writes its whole file in the middle of the other's write."""
+    file, real, own = tmp_path / "x.json", Path.replace, os.getpid()
+
+    def meanwhile(aside: Path, target: Path) -> Path:
+        monkeypatch.setattr(Path, "replace", real)
+        monkeypatch.setattr(os, "getpid", lambda: own + 1)
+        node.put(file, "other")
+        return real(aside, target)
+
+    monkeypatch.setattr(Path, "replace", meanwhile)
+    node.put(file, "own")
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("x.json", "own")]

@@ -1,6 +1,7 @@
 """A question without an answer ends at its deadline, and is not asked again while its process hangs."""
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -10,9 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from node_health import answering, time_box
+from node_health import answering, catalogue, run, time_box
 from node_health.answering import Question
+from node_health.check import Applies
 from node_health.verdict import Action, Answer, Finding, Skipped, Verdict
+
+from tests.health.fakes import fake_machine
 
 MUTE = Path(__file__).parents[1] / "native/mute_file_system.py"
 WELL = Finding(Verdict.PASS, "well")
@@ -142,6 +146,19 @@ def test_what_can_not_be_ended_is_not_asked_again(tmp_path: Path) -> None:
     finally:
         asleep.kill()
         asleep.wait()
+
+
+@pytest.mark.parametrize(("seconds", "verdict"), [(119, Verdict.UNKNOWN), (121, Verdict.FAIL)])
+def test_a_driver_that_hangs_for_long_is_a_fault_of_the_machine(seconds: float, verdict: Verdict) -> None:
+    question = Question(("driver", "other"), dict, fails_after={"driver": 120.0})
+    assert time_box.of_hanging(question, "driver", seconds).verdict is verdict
+    assert time_box.of_hanging(question, "other", seconds).verdict is Verdict.UNKNOWN
+
+
+def test_of_all_checks_the_gpus_driver_alone_fails_by_a_hang(tmp_path: Path) -> None:
+    asked = run.questions(fake_machine.build(tmp_path), catalogue.load(*Applies))
+    finite = {str(check) for each in asked for check, longest in each.fails_after.items() if longest < math.inf}
+    assert finite == {"gpu driver"}
 
 
 def wait_until(condition) -> None:

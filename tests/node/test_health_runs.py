@@ -50,7 +50,8 @@ def test_results_that_grow_old_are_noted_and_drain_nothing_whatever_the_policy(
     watched.tick(1600.0, lambda: 600.0)
     why = "could not be checked: no run of node-health has ended since 2026-11-26T12:00:00Z"
     assert watched.warnings == {LAST: why}
-    assert watched.causes == {"pulumi-slurm:health memory": None}
+    assert watched.causes["pulumi-slurm:health memory"] is None
+    assert not any(watched.causes.values())
     write(tmp_path, 1_795_695_400.0, PASSED)
     watched.tick(1700.0, lambda: 600.0)
     assert watched.warnings == {}
@@ -62,6 +63,21 @@ def test_where_a_state_decides_whether_a_node_is_checked_old_results_are_no_news
     watched.tick(0.0, lambda: None)
     watched.tick(1e9, lambda: None)
     assert watched.warnings == {}
+
+
+@pytest.mark.parametrize(("longest", "seconds"), [(600.0, 600.0), (3000.0, 3000.0), (None, 600.0)])
+def test_an_old_note_of_a_quiet_job_goes_since_the_job_may_work_again(
+    tmp_path: Path, longest: float | None, seconds: float
+) -> None:
+    watched = watch(tmp_path)
+    write(tmp_path, 0.0, Result("quiet jobs", Finding(Verdict.WARNING, "7 since 2026-11-26T12:00:00Z")))
+    watched.tick(0.0, lambda: longest)
+    watched.tick(seconds - 1, lambda: longest)
+    assert watched.quiet == {7}
+    assert watched.facts.startswith("pulumi-slurm:quiet 7 since 2026-11-26T12:00:00Z")
+    watched.tick(seconds, lambda: longest)
+    assert watched.quiet == frozenset()
+    assert "quiet 7" not in watched.facts
 
 
 def test_the_note_of_a_failure_has_the_run_before_and_the_first_run_that_found_it(tmp_path: Path) -> None:

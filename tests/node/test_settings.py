@@ -59,6 +59,9 @@ def test_a_worker_declares_to_its_health_checks_what_the_program_said() -> None:
         disabled=("clock",), unknown_drains=True,
     )  # fmt: skip
     assert worker.declared(node(), jail).disabled == ()
+    assert worker.declared(node(rdma=1, rdmaAdapters=8), jail).rdma_adapters == 8
+    assert worker.declared(node(gres="gpu:mi300:8"), jail).nvidia
+    assert not worker.declared(node(gres="gpu:mi300:8", otherGpus=True), jail).nvidia
 
 
 def test_health_checks_count_whole_gpus_where_slurm_gives_out_parts() -> None:

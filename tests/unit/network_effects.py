@@ -91,6 +91,13 @@ EFFECTS: Final[list[tuple[Mapping[str, Any], str, Any, Probe, Any]]] = [
     (RDMA, "nodeSets.0.network.rdma.resource", "rdma/other", request("rdma/other"), "1"),
     (RDMA, "nodeSets.0.network.rdma.count", 2, request("rdma/fabric"), "2"),
     (
+        RDMA,
+        "nodeSets.0.network.rdma.adapters",
+        8,
+        lambda c: node_set.node_variable(c, c.node_sets[0]).get("rdmaAdapters"),
+        8,
+    ),
+    (
         EXISTING,
         "nodeSets.0.network.secondary",
         ["a", "b"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ ALL_REDUCE = {"all_reduce_perf": None}
 MPI = {"srun": "exit 9", "mpiexec": '[ "$1" = -n ] || exit 9; shift 2; exec "$@"'}
 """A fake of mpiexec that starts one rank on this machine."""
 REPORT = 'echo "$@" >"${0%/*}/report"'
+WORDS = {"1": "DOWN", "4": "ACTIVE"}
+"""Of a port's state in sysfs."""
 MISMATCH = "echo '# Avg bus bandwidth    : surprise'"
 
 
@@ -145,19 +148,27 @@ def test_gpu_burn_burns_half_of_its_time_limit_beside_its_kernel(tmp_path: Path)
 def test_ib_write_bw_compares_the_slowest_adapter_of_the_pod(
     tmp_path: Path, tools: dict[str, str], answer: str, expected: int
 ) -> None:
-    for number, adapter in enumerate(("mlx5_0", "mlx5_1", "mlx5_of_another_pod")):
+    ports = {"mlx5_0": "4", "mlx5_1": "14", "mlx5_without_cable": "11", "mlx5_of_another_pod": "4"}
+    for number, (adapter, states) in enumerate(ports.items()):
         (tmp_path / f"sys/uverbs{number}").mkdir(parents=True)
         (tmp_path / f"sys/uverbs{number}/ibdev").write_text(f"{adapter}\n")
+        for port, state in enumerate(states, start=1):
+            (tmp_path / f"class/{adapter}/ports/{port}").mkdir(parents=True)
+            (tmp_path / f"class/{adapter}/ports/{port}/state").write_text(f"{state}: {WORDS[state]}\n")
     (tmp_path / "dev").mkdir()
-    for number in range(2):
+    for number in range(3):
         (tmp_path / f"dev/uverbs{number}").touch()
-    there = {"/sys/class/infiniband_verbs": str(tmp_path / "sys"), "/dev/infiniband": str(tmp_path / "dev")}
+    there = {
+        "/sys/class/infiniband_verbs": str(tmp_path / "sys"),
+        "/sys/class/infiniband/": f"{tmp_path}/class/",
+        "/dev/infiniband": str(tmp_path / "dev"),
+    }
     fakes = {"ib_write_bw": None, "srun": f'echo "$@" >>{tmp_path}/started\n{HERE}', **tools}
     told = scenario("ib_write_bw", answer)
     assert status(tmp_path, fakes, told, there, builtin="ib-write-bw", nodes=2, least=360) == expected
     if expected == 0:
         started = (tmp_path / "started").read_text()
-        assert [name for name in ("mlx5_0", "mlx5_1", "mlx5_of_another_pod") if name in started] == ["mlx5_0", "mlx5_1"]
+        assert re.findall(r"write (mlx5_\w+) (\d)$", started, re.MULTILINE) == [("mlx5_0", "1"), ("mlx5_1", "2")]
 
 
 def test_a_node_without_rdma_adapters_cannot_be_judged(tmp_path: Path) -> None:

@@ -51,7 +51,20 @@ def test_a_worker_knows_which_resources_have_files_and_how_many_gpus_are_whole()
     node = variable(config_with(FPGA, gpus=MIG), "StatefulSet", "cpu", "SLURM_NODE")
     assert (node["gresWithFiles"], node["dividedGpus"]) == (["fpga"], 2)
     plain = variable(config_with(COUNTED, gpus=NAMED), "StatefulSet", "cpu", "SLURM_NODE")
-    assert {"gresWithFiles", "dividedGpus"}.isdisjoint(plain), "other nodes keep their pods"
+    assert {"gresWithFiles", "dividedGpus", "otherGpus"}.isdisjoint(plain), "other nodes keep their pods"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "others"),
+    [
+        ({"type": "mi300", "resource": "amd.com/gpu", "devices": "/dev/dri/renderD128"}, True),
+        ({"type": "h100", "resource": "example.com/gpu", "devices": "/dev/nvidia0"}, None),
+        ({"type": "h100"}, None),
+    ],
+)
+def test_a_worker_knows_gpus_that_nvidias_library_does_not(gpus: dict[str, Any], others: bool | None) -> None:
+    node = variable(config_with(gpus={"perNode": 1, **gpus}), "StatefulSet", "cpu", "SLURM_NODE")
+    assert node.get("otherGpus") is others
 
 
 def test_a_pod_asks_kubernetes_for_all_its_devices() -> None:

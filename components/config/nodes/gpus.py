@@ -146,6 +146,15 @@ class Gpus(GpuType):
         return len(parts) + sum(kind.per_node for kind in self.types if not kind.multiple_files)
 
     @property
+    def is_nvidia(self) -> bool:
+        """Return whether NVIDIA's driver answers for some: by their resource, or by their device files."""
+        named = [kind.devices for kind in self.types if kind.devices is not None]
+        named += [files for kind in self.types for files in kind.multiple_files]
+        return any(kind.resource.startswith(NVIDIA_PREFIX) for kind in self.types) or any(
+            files.startswith("/dev/nvidia") for files in named
+        )
+
+    @property
     def is_divided(self) -> bool:
         """Return whether a node has MIG devices."""
         return any(kind.multiple_files for kind in self.types)

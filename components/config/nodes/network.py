@@ -15,6 +15,13 @@ class RdmaResource(Model):
     count: WholeNumber = setting(
         "Units of it for each node. One unit of a shared pool opens all of the pool's adapters.", default=1, ge=1, le=64
     )
+    adapters: WholeNumber | None = setting(
+        "Adapters of each node that must have an active port, else its health check drains it. Left out: as many as "
+        "units, and all that had a link since the machine's boot.",
+        default=None,
+        ge=1,
+        le=64,
+    )
 
 
 class NodeNetwork(Model):

@@ -12,7 +12,9 @@
  *   3 lost            It is counted, and does not answer.
  *   3 lost_after 5    It answers five questions, and is lost then.
  *   3 refused 16      Each question about it ends with this code.
+ *   3 closed 4        It is counted, and nobody gets it: that ends with this code.
  *   3 uncorrected 7   Another value of a fact of scenario.c. Commas separate several numbers. A dash: it has none.
+ *   3 processes -26   It has none, and the question ends with this code.
  *   3 links 110       The states of its NVLinks, one digit for each.
  *   3 name NVIDIA L4  Its product.
  *   tool dcgmi ...    For the fakes of programs, see ../gpu_tools. */
@@ -70,7 +72,7 @@ static int answer(struct gpu *gpu, enum fact fact, int index, unsigned *number) 
     if (code)
         return code;
     if (gpu->absent[fact])
-        return NOT_SUPPORTED;
+        return gpu->absent[fact];
     *number = gpu->numbers[fact][index];
     return SUCCESS;
 }
@@ -139,7 +141,7 @@ CALL(nvmlDeviceGetHandleByIndex_v2, unsigned index, struct gpu **gpu) {
     for (unsigned number = 0; number < MOST_GPUS; number++)
         if (fake_gpus[number].present && index-- == 0) {
             *gpu = &fake_gpus[number];
-            return fake_gpus[number].lost ? GPU_IS_LOST : SUCCESS;
+            return fake_gpus[number].lost ? GPU_IS_LOST : fake_gpus[number].closed;
         }
     return INVALID_ARGUMENT;
 }
@@ -202,6 +204,10 @@ CALL(nvmlDeviceGetNvLinkErrorCounter, struct gpu *gpu, unsigned link, unsigned k
     return link < strlen(gpu->links) ? answer_large(gpu, LINK_ERRORS, count) : INVALID_ARGUMENT;
 }
 
+CALL(nvmlDeviceGetCurrentClocksEventReasons, struct gpu *gpu, unsigned long long *reasons) {
+    return answer_large(gpu, THROTTLED, reasons);
+}
+
 CALL(nvmlDeviceGetCurrentClocksThrottleReasons, struct gpu *gpu, unsigned long long *reasons) {
     return answer_large(gpu, THROTTLED, reasons);
 }
@@ -240,6 +246,7 @@ CALL(nvmlDeviceGetGpuFabricInfoV, struct gpu *gpu, struct fabric_info *info) {
         return ARGUMENT_VERSION_MISMATCH;
     int code = answer_two(gpu, FABRIC, &info->state, &status);
     info->status = (int)status;
+    info->health = gpu->numbers[FABRIC][2];
     return code;
 }
 

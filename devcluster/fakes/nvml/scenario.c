@@ -44,8 +44,8 @@ static const struct {
     [STATE] = {"state", {0}, 0},
     [PERSISTENCE] = {"persistence", {1}, 0},
     [PROCESSES] = {"processes", {0}, 0},
-    [FABRIC] = {"fabric", {3, 0}, 0}, /* state, status */
-    [MIG] = {"mig", {0, 0}, 0},       /* now, after a reset */
+    [FABRIC] = {"fabric", {3, 0, 0}, 0}, /* state, status, health */
+    [MIG] = {"mig", {0, 0}, 0},          /* now, after a reset */
 };
 
 struct gpu fake_gpus[MOST_GPUS];
@@ -62,7 +62,7 @@ static void make_healthy(void) {
         snprintf(gpu->links, sizeof(gpu->links), "%s", HEALTHY_LINKS);
         for (int fact = 0; fact < FACTS; fact++) {
             memcpy(gpu->numbers[fact], healthy[fact].numbers, sizeof(gpu->numbers[fact]));
-            gpu->absent[fact] = healthy[fact].absent;
+            gpu->absent[fact] = healthy[fact].absent ? NOT_SUPPORTED : 0;
         }
     }
 }
@@ -84,10 +84,19 @@ static int read_only_number(const char *text, unsigned *number) {
     return read_number(&text, number) || *text ? -1 : 0;
 }
 
+/* Returns 0 if the text begins with a dash and is right: a code may follow. */
+static int set_absent(struct gpu *gpu, int fact, const char *text) {
+    unsigned code = NOT_SUPPORTED;
+    if (text[1] && read_only_number(text + 1, &code))
+        return -1;
+    gpu->absent[fact] = (int)code;
+    return 0;
+}
+
 static int set_fact(struct gpu *gpu, int fact, const char *text) {
-    gpu->absent[fact] = !strcmp(text, "-");
-    if (gpu->absent[fact])
-        return 0;
+    if (*text == '-')
+        return set_absent(gpu, fact, text);
+    gpu->absent[fact] = 0;
     for (int index = 0; index < MOST_NUMBERS; index++) {
         if (read_number(&text, &gpu->numbers[fact][index]))
             return -1;
@@ -112,6 +121,8 @@ static int set_gpu(struct gpu *gpu, const char *word, const char *text) {
         gpu->questions_left = number;
     else if (!strcmp(word, "refused") && !read_only_number(text, &number))
         gpu->refused = (int)number;
+    else if (!strcmp(word, "closed") && !read_only_number(text, &number))
+        gpu->closed = (int)number;
     else if (!strcmp(word, "links") && strspn(text, "01") == strlen(text) && strlen(text) <= MOST_LINKS)
         snprintf(gpu->links, sizeof(gpu->links), "%s", text);
     else if (!strcmp(word, "name") && *text && strlen(text) < sizeof(gpu->name))

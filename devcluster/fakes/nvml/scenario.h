@@ -45,13 +45,13 @@ enum fact {
 };
 
 struct gpu {
-    unsigned number;
-    int present, lost, refused;
     long questions_left; /* -1: it answers for ever */
+    unsigned number;
+    int present, lost, refused, closed;
     char name[96];
     char links[MOST_LINKS + 1];
     unsigned numbers[FACTS][MOST_NUMBERS];
-    int absent[FACTS];
+    int absent[FACTS]; /* 0: it has the fact; else the code */
 };
 
 extern struct gpu fake_gpus[MOST_GPUS];

@@ -1,1 +1,1 @@
-"""Sources that several checks share: a run reads each of them once, in one process."""
+"""What several checks share. A run reads each source once, in one process; counters and known devices outlive runs."""

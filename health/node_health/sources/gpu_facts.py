@@ -6,15 +6,18 @@ from enum import StrEnum
 from typing import Any
 
 from node_health.check import CannotJudgeError, DoesNotApplyError
-from node_health.counters import Increase
 from node_health.sources import nvidia_smi
+from node_health.sources.counters import Increase
 from node_health.verdict import Action, Finding, Verdict, passes, unknown, worst_of
 
-INVALID_ARGUMENT, FUNCTION_NOT_FOUND, VERSION_MISMATCH = 2, 13, 25
+INVALID_ARGUMENT, FUNCTION_NOT_FOUND, VERSION_MISMATCH, DEPRECATED = 2, 13, 25, 26
 RESET_REQUIRED = 16
 """Error of a GPU that a reset brings back (nvml.h)."""
-NOT_SUPPORTED = frozenset({3, INVALID_ARGUMENT, FUNCTION_NOT_FOUND, VERSION_MISMATCH})
-"""Errors (nvml.h, nvmlReturn_t) about a fact that a GPU lacks, or that an older driver does not know."""
+NOT_SUPPORTED = frozenset({3, INVALID_ARGUMENT, FUNCTION_NOT_FOUND, VERSION_MISMATCH, DEPRECATED})
+"""Errors (nvml.h, nvmlReturn_t) about a fact that a GPU lacks, or that an older or newer driver does not know.
+
+With driver 595 application clocks are deprecated: nvidia-smi says so of L40S and T4.
+"""
 
 
 class Fact(StrEnum):
@@ -46,6 +49,13 @@ class Fact(StrEnum):
     PROCESSES = "processes"
     FABRIC = "fabric state"
     MIG = "MIG mode"
+
+
+THROTTLES: Mapping[int, str] = {
+    0x40: "too hot (hardware)",
+    0x80: "the power supply brakes",
+}
+"""Bits of nvml.h's nvmlClocksEventReason…: HwThermalSlowdown, HwPowerBrakeSlowdown."""
 
 
 class UnreadableError(CannotJudgeError):
@@ -112,6 +122,8 @@ class Snapshot:
         asked: nvidia-smi's answer where NVML is missing.
         module: version of the kernel's module; empty: nobody says.
         grew: increase of counters, named by the GPU's id and the fact.
+        throttled: GPU's id → for how many seconds the hardware slows it down.
+        links_gone: names of NVLinks that were up in an earlier run of this pod, and are not now.
         idle: whether no job runs here.
     """
 
@@ -121,7 +133,14 @@ class Snapshot:
     asked: nvidia_smi.Asked | None = None
     module: str = ""
     grew: Increase = field(default_factory=lambda: Increase({}))
+    throttled: Mapping[str, float] = field(default_factory=dict)
+    links_gone: tuple[str, ...] = ()
     idle: bool = True
+
+    @property
+    def answering(self) -> tuple[Gpu, ...]:
+        """The GPUs that are not lost."""
+        return tuple(gpu for gpu in self.gpus if not gpu.lost)
 
 
 def judged(snapshot: Snapshot, needs: Fact, judge: Callable[[Gpu], Finding]) -> Finding:
@@ -138,8 +157,7 @@ def judged(snapshot: Snapshot, needs: Fact, judge: Callable[[Gpu], Finding]) -> 
     """
     if snapshot.failed:
         raise CannotJudgeError(f"NVML: {snapshot.failed}")
-    answering = [gpu for gpu in snapshot.gpus if not gpu.lost]
-    if not answering:
+    if not (answering := snapshot.answering):
         raise CannotJudgeError("no GPU answers")
     if all(gpu.lacks(needs) for gpu in answering):
         raise DoesNotApplyError(f"these GPUs, or their driver, have no {needs}")
@@ -160,6 +178,11 @@ def key(gpu: Gpu, fact: Fact) -> str:
     return f"{gpu.uuid} {fact}"
 
 
+def link_key(gpu: Gpu, number: int) -> str:
+    """Returns the name of a GPU's NVLink."""
+    return f"{gpu.uuid} {number}"
+
+
 def recovery_action(code: int) -> Action | None:
     """Returns what to do by NVML's recovery action; None: nothing."""
     return RECOVERY.get(code, Action.CONTACT_SUPPORT) if code else None
@@ -170,5 +193,10 @@ RECOVERY: Mapping[int, Action] = {
     2: Action.RESTART_BM,
     3: Action.DRAIN_AND_RESET,
     4: Action.DRAIN_AND_RESET,
+    6: Action.RESET_GPU,
+    7: Action.RESTART_BM,
 }
-"""nvml.h, NVML_GPU_RECOVERY_ACTION_…: GPU_RESET, NODE_REBOOT, DRAIN_P2P, DRAIN_AND_RESET."""
+"""nvml.h, NVML_GPU_RECOVERY_ACTION_…: GPU_RESET, NODE_REBOOT, DRAIN_P2P, DRAIN_AND_RESET, BUS_RESET, SYSTEM_REBOOT.
+
+Between them is RECOVER_IMEX_DOMAIN, for which NVIDIA's Xid catalog has no word.
+"""

@@ -3,18 +3,21 @@
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from node_health.check import CannotJudgeError, DoesNotApplyError, Machine
-from node_health.counters import Increase, increase
+from node_health.sources.counters import Increase, increase
 from node_health.sources.gone import gone
 
 FOLDER = "/sys/class/infiniband"
 VERBS = "/sys/class/infiniband_verbs"
 DEVICES = "/dev/infiniband"
+ACTIVE = "ACTIVE"
 ERRORS = ("symbol_error", "link_error_recovery", "port_rcv_errors", "local_link_integrity_errors")
 LOSSES = "link_downed"
+UNCABLED = frozenset({"Sleep", "Polling", "Disabled"})
+"""Physical states of a port that finds no other one (drivers/infiniband/core/sysfs.c, phys_state_to_str)."""
 FULL = {"symbol_error": 0xFFFF, "port_rcv_errors": 0xFFFF, LOSSES: 0xFF}
 """Counters that stay at their highest value (drivers/infiniband/core/sysfs.c, PORT_PMA_ATTR). Smaller ones of 4 and 8
 bits are often full, and say little more than these."""
@@ -31,13 +34,14 @@ class Port:
         number: its number.
         state: such as ACTIVE.
         physical: such as LinkUp.
-        rate: in Gb/s.
+        rate: in Gb/s; 0 unless it is active: Linux refuses to tell that of some others.
         width: lanes; None: the driver does not say.
         signal: the lanes' signaling, such as NDR.
         is_infiniband: whether its link is InfiniBand's, not Ethernet's.
         partitions: partition keys other than 0.
         board: its adapter's board, such as MT_0000000838; empty: the driver does not say.
         full: its counters that count no further.
+        was_active: whether it was active since the machine's boot, as far as anybody knows.
     """
 
     adapter: str
@@ -51,6 +55,7 @@ class Port:
     partitions: tuple[int, ...] = ()
     board: str = ""
     full: tuple[str, ...] = ()
+    was_active: bool = False
 
     def __str__(self) -> str:
         return f"{self.adapter} port {self.number}"
@@ -58,7 +63,12 @@ class Port:
     @property
     def is_active(self) -> bool:
         """Return whether the port carries data: its state is ACTIVE."""
-        return self.state == "ACTIVE"
+        return self.state == ACTIVE
+
+    @property
+    def is_unused(self) -> bool:
+        """Return whether the port finds no other one, and never did: nobody plugged a cable in."""
+        return self.physical in UNCABLED and not self.is_active and not self.was_active
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +121,11 @@ def look(machine: Machine) -> Adapters:
         if (counts := _counts(port, names))
     }
     grew = increase(machine, "infiniband", counters)
-    return Adapters(names, tuple(map(_port, ports)), grew, gone(machine, "adapters", names))
+    read = tuple(map(_port, ports))
+    # A port that was active in an earlier run, and is not now.
+    lost = gone(machine, "active-ports", [str(port) for port in read if port.is_active])
+    read = tuple(replace(port, was_active=port.was_active or str(port) in lost) for port in read)
+    return Adapters(names, read, grew, gone(machine, "adapters", names))
 
 
 def _usable(machine: Machine) -> list[str]:
@@ -128,23 +142,30 @@ def _usable(machine: Machine) -> list[str]:
 
 
 def _port(folder: Path) -> Port:
-    rate = _RATE.match(_text(folder / "rate"))
-    if not rate:
-        raise ValueError(f"{folder}/rate: {_text(folder / 'rate')}")
+    state = _text(folder / "state").partition(": ")[2]
+    rate, width, signal = _rate(folder / "rate") if state == ACTIVE else (0.0, None, "")
     keys = sorted((folder / "pkeys").iterdir()) if (folder / "pkeys").is_dir() else []
     return Port(
         folder.parents[1].name,
         folder.name,
-        _text(folder / "state").partition(": ")[2],
+        state,
         _text(folder / "phys_state").partition(": ")[2],
-        float(rate[1]),
-        int(rate[2]) if rate[2] else None,
-        rate[3] or "",
+        rate,
+        width,
+        signal,
         _text(folder / "link_layer") == "InfiniBand",
         tuple(number for file in keys if (number := int(_text(file), 16))),
         _board(folder.parents[1]),
         tuple(name for name, count in _counts(folder, FULL).items() if count >= FULL[name]),
+        any(_counts(folder, [LOSSES]).values()),
     )
+
+
+def _rate(file: Path) -> tuple[float, int | None, str]:
+    """Returns rate, lanes and signaling of an active port."""
+    if not (rate := _RATE.match(_text(file))):
+        raise ValueError(f"{file}: {_text(file)}")
+    return float(rate[1]), int(rate[2]) if rate[2] else None, rate[3] or ""
 
 
 def _board(adapter: Path) -> str:

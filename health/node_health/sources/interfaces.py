@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from node_health.check import DoesNotApplyError, Machine
-from node_health.counters import Increase, increase
+from node_health.sources.counters import Increase, increase
 from node_health.sources.gone import gone
 
 FOLDER = "/sys/class/net"

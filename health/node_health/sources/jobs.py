@@ -28,7 +28,8 @@ class Process:
     Attributes:
         number: its id.
         parent: its parent's.
-        title: its command line, or the program's name without one.
+        title: its command line if it is root's, else its program's name. A user's process can keep a reader of its
+            command line waiting: that lies in its memory, which may be a file of dead storage.
         user: id of its user.
         groups: folders of jobs in its cgroups.
         age: in seconds.
@@ -133,11 +134,13 @@ def _read(folder: Path, uptime: float) -> Process | None:
     if rest[0] in "ZX":
         return None
     user = re.search(r"^Uid:\s+(\d+)", _text(folder / "status"), re.MULTILINE)
-    command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    number = int(user[1]) if user else 0
+    command = b"" if number else (folder / "cmdline").read_bytes().replace(b"\0", b" ").strip()
     groups = frozenset(_JOB.findall(_text(folder / "cgroup")))
     age = uptime - _started(rest)
     cpu = (int(rest[11]) + int(rest[12])) / os.sysconf("SC_CLK_TCK")
-    return Process(int(folder.name), int(rest[1]), command or name, int(user[1]) if user else 0, groups, age, cpu)
+    title = command.decode(errors="replace") or name
+    return Process(int(folder.name), int(rest[1]), title, number, groups, age, cpu)
 
 
 def _text(file: Path) -> str:

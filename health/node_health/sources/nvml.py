@@ -6,11 +6,26 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from node_health.check import Machine
-from node_health.counters import increase
 from node_health.sources import jobs, nvidia_smi
-from node_health.sources.gpu_facts import NOT_SUPPORTED, RESET_REQUIRED, Fact, Gpu, Refusal, Snapshot, key
+from node_health.sources.counters import increase, lasting
+from node_health.sources.gone import gone
+from node_health.sources.gpu_facts import (
+    FUNCTION_NOT_FOUND,
+    NOT_SUPPORTED,
+    RESET_REQUIRED,
+    THROTTLES,
+    Fact,
+    Gpu,
+    Refusal,
+    Snapshot,
+    key,
+    link_key,
+)
 
 LIBRARY_NOT_FOUND = 12
+NO_PERMISSION = 4
+"""Error of a GPU whose device file the pod may not open: another pod's. NVML counts it all the same (nvml.h,
+nvmlDeviceGetCount_v2)."""
 LOST = frozenset({15, RESET_REQUIRED})
 """Errors of a GPU that computes nothing any more: GPU_IS_LOST, RESET_REQUIRED."""
 _MODULE = re.compile(r"^NVRM version: .*?\s(\d+\.\d+(?:\.\d+)?)\s", re.MULTILINE)
@@ -34,10 +49,20 @@ def snapshot(library: Any, machine: Machine) -> Snapshot:
         return Snapshot(failed=_refusal(error), asked=asked)
     try:
         driver = _text(library.nvmlSystemGetDriverVersion())
-        gpus = tuple(_gpu(library, index) for index in range(library.nvmlDeviceGetCount()))
+        counted = [_gpu(library, index) for index in range(library.nvmlDeviceGetCount())]
+        gpus = tuple(gpu for gpu in counted if not (gpu.lost and gpu.lost.code == NO_PERMISSION))
         grew = increase(machine, "gpus", dict(_counters(gpus)))
         idle = not machine.once(jobs.look).running
-        return Snapshot(gpus, driver, module=module_version(machine), grew=grew, idle=idle)
+        slowed = [gpu.uuid for gpu in gpus if gpu.facts.get(Fact.THROTTLED, 0) & sum(THROTTLES)]
+        return Snapshot(
+            gpus,
+            driver,
+            module=module_version(machine),
+            grew=grew,
+            throttled=lasting(machine, "throttled", slowed),
+            links_gone=gone(machine, "nvlinks", list(_links_up(gpus))),
+            idle=idle,
+        )
     finally:
         library.nvmlShutdown()
 
@@ -48,6 +73,13 @@ def _counters(gpus: tuple[Gpu, ...]) -> Iterator[tuple[str, int]]:
             if fact in gpu.facts:
                 value = gpu.facts[fact]
                 yield key(gpu, fact), sum(value) if isinstance(value, tuple) else value
+
+
+def _links_up(gpus: tuple[Gpu, ...]) -> Iterator[str]:
+    for gpu in gpus:
+        for number, state in enumerate(gpu.facts.get(Fact.LINKS, ())):
+            if state:
+                yield link_key(gpu, number)
 
 
 def module_version(machine: Machine) -> str:
@@ -123,11 +155,21 @@ def _link_errors(library: Any, handle: Any) -> tuple[int, ...]:
     )
 
 
-def _fabric(library: Any, handle: Any) -> tuple[int, int]:
-    """Returns state and status of the GPU's registration with the fabric manager."""
+def _fabric(library: Any, handle: Any) -> tuple[int, int, int]:
+    """Returns state and status of the GPU's registration with the fabric manager, and the fabric's health."""
     info = library.c_nvmlGpuFabricInfoV_t()
     library.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(info))
-    return int(info.state), int(info.status)
+    return int(info.state), int(info.status), int(info.healthMask)
+
+
+def _throttled(library: Any, handle: Any) -> int:
+    """Returns why the clocks are low. Drivers before 535 have only the older call, which goes with CUDA 14."""
+    try:
+        return int(library.nvmlDeviceGetCurrentClocksEventReasons(handle))
+    except library.NVMLError as error:
+        if error.value != FUNCTION_NOT_FOUND:
+            raise
+    return int(library.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
 
 
 _READERS: Mapping[Fact, Callable[[Any, Any], Any]] = {
@@ -139,7 +181,7 @@ _READERS: Mapping[Fact, Callable[[Any, Any], Any]] = {
     Fact.RECOVERY: _recovery,
     Fact.LINKS: _link_states,
     Fact.LINK_ERRORS: _link_errors,
-    Fact.THROTTLED: lambda library, handle: library.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
+    Fact.THROTTLED: _throttled,
     Fact.MAX_SM_CLOCK: lambda library, handle: library.nvmlDeviceGetMaxClockInfo(handle, library.NVML_CLOCK_SM),
     Fact.APPLICATION_CLOCK: lambda library, handle: library.nvmlDeviceGetApplicationsClock(
         handle, library.NVML_CLOCK_SM

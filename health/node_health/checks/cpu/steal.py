@@ -3,7 +3,7 @@
 from contract import reasons
 from node_health import thresholds
 from node_health.check import Check, Machine
-from node_health.counters import Increase, increase
+from node_health.sources.counters import Increase, increase
 from node_health.verdict import Finding, passes, warns
 
 STEAL = 8

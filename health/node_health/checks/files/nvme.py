@@ -1,6 +1,7 @@
 """Checks the machine's NVMe controllers, by the state that the kernel's driver gives them."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from contract import reasons
 from node_health.check import Check, DoesNotApplyError, Machine
@@ -19,7 +20,11 @@ def look(machine: Machine) -> dict[str, str]:
     folder = machine.path(FOLDER)
     if not folder.is_dir() or not (controllers := sorted(folder.glob("nvme*"))):
         raise DoesNotApplyError("the machine has no NVMe controller")
-    return {controller.name: (controller / "state").read_text().strip() for controller in controllers}
+    states: dict[str, str] = {}
+    for controller in controllers:
+        with suppress(FileNotFoundError):  # A cloud's volume has just gone with its pod.
+            states[controller.name] = (controller / "state").read_text().strip()
+    return states
 
 
 def judge(states: Mapping[str, str], machine: Machine) -> Finding:

@@ -30,5 +30,5 @@ CHECK = Check(
     fails="",
     warns="a GPU's highest clock is lower than its product's, or its application clock was lowered",
     remedy="`nvidia-smi --reset-applications-clocks`, `nvidia-smi --reset-gpu-clocks`",
-    applies=Applies.GPUS,
+    applies=Applies.NVIDIA,
 )

@@ -46,5 +46,5 @@ CHECK = Check(
     warns="DCGM warns",
     remedy="`dcgmi health --check` names the part",
     action=Action.CONTACT_SUPPORT,
-    applies=Applies.GPUS,
+    applies=Applies.NVIDIA,
 )

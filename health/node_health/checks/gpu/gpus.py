@@ -35,5 +35,5 @@ CHECK = Check(
     warns="more than declared",
     remedy="reset the GPU if NVML asks for that, else restart the machine; replace the GPU if it does not come back",
     action=Action.RESTART_BM,
-    applies=Applies.GPUS,
+    applies=Applies.NVIDIA,
 )

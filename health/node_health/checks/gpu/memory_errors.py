@@ -32,5 +32,5 @@ CHECK = Check(
     warns="ECC is off, or corrected many errors",
     remedy="reset the GPU; replace it if that happens again",
     action=Action.RESET_GPU,
-    applies=Applies.GPUS,
+    applies=Applies.NVIDIA,
 )

@@ -29,5 +29,5 @@ CHECK = Check(
     warns="a GPU would be in another mode after its next reset",
     remedy="`nvidia-smi -mig 0` on the Kubernetes node, or the GPU operator's MIG strategy",
     action=Action.RESET_GPU,
-    applies=Applies.GPUS,
+    applies=Applies.NVIDIA,
 )

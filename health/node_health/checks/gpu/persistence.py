@@ -23,5 +23,5 @@ CHECK = Check(
     fails="",
     warns="a GPU has no persistence mode: a job's start takes longer, and settings and counters are lost",
     remedy="start nvidia-persistenced on the Kubernetes node",
-    applies=Applies.GPUS,
+    applies=Applies.NVIDIA,
 )

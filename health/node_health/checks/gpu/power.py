@@ -30,5 +30,5 @@ CHECK = Check(
     fails="",
     warns="a GPU's power limit is lower than its default, or than its product's",
     remedy="`nvidia-smi --power-limit`; look at the machine's power supplies",
-    applies=Applies.GPUS,
+    applies=Applies.NVIDIA,
 )

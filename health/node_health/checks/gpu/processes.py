@@ -26,6 +26,6 @@ CHECK = Check(
     fails="",
     warns="processes use a GPU on a node without jobs",
     remedy="kill them: `nvidia-smi --query-compute-apps=pid,name --format=csv` on the Kubernetes node",
-    applies=Applies.GPUS,
+    applies=Applies.NVIDIA,
     contexts=WITHOUT_JOBS,
 )

@@ -13,8 +13,11 @@ def judge(snapshot: Snapshot, machine: Machine) -> Finding:
 
 
 def _one(gpu: Gpu) -> Finding:
-    action = gpu_facts.recovery_action(gpu.read(Fact.RECOVERY))
-    return fails(f"{gpu}: the driver asks for {action}", action) if action else passes("the driver asks for nothing")
+    code = gpu.read(Fact.RECOVERY)
+    if not (action := gpu_facts.recovery_action(code)):
+        return passes("the driver asks for nothing")
+    asked = action if code in gpu_facts.RECOVERY else f"recovery action {code}"
+    return fails(f"{gpu}: the driver asks for {asked}", action)
 
 
 CHECK = Check(
@@ -25,5 +28,5 @@ CHECK = Check(
     warns="",
     remedy="do what the driver asks for",
     action=Action.RESET_GPU,
-    applies=Applies.GPUS,
+    applies=Applies.NVIDIA,
 )

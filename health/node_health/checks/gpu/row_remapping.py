@@ -38,5 +38,5 @@ CHECK = Check(
     warns="a replacement of a row, or the retirement of a page, waits for a reset",
     remedy="reset the GPU when it is idle; replace it after a failure",
     action=Action.CONTACT_SUPPORT,
-    applies=Applies.GPUS,
+    applies=Applies.NVIDIA,
 )

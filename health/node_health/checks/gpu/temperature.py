@@ -34,5 +34,5 @@ CHECK = Check(
     warns="a GPU is nearly so hot",
     remedy="look at fans, filters and inlet temperature",
     action=Action.CHECK_MECHANICALS,
-    applies=Applies.GPUS,
+    applies=Applies.NVIDIA,
 )

@@ -35,16 +35,20 @@ def look(machine: Machine) -> Fabric:
 
 
 def judge(fabric: Fabric, machine: Machine) -> Finding:
-    """FAIL when a port is slower than its equals here, or lost lanes. WARNING when all are slower than usual.
+    """FAIL when one port is slower than its equals here, or lost lanes. WARNING when several or all are slower.
 
-    What is usual is InfiniBand's: clouds have Ethernet and adapters of their own at many rates.
+    Several at one rate have a slower switch, such as that of the storage. What is usual is InfiniBand's: clouds have
+    Ethernet and adapters of their own at many rates.
     """
     ports = fabric.adapters.active
     groups = _equals(ports)
-    if slow := [words for group in groups for words in _slower(group)]:
-        return fails("; ".join(slow), Action.CHECK_MECHANICALS)
+    slow = [told for group in groups for told in _slower(group)]
+    if single := [words for told in slow if len(told) == 1 for words in told]:
+        return fails("; ".join(single), Action.CHECK_MECHANICALS)
     if narrow := [f"{port} has {port.width} lanes" for port in ports if _is_narrow(port)]:
         return fails("; ".join(narrow), Action.CHECK_MECHANICALS)
+    if together := [words for told in slow for words in told]:
+        return warns("; ".join(together), Action.CHECK_MECHANICALS)
     best = max(port.rate for port in ports)
     known = thresholds.of(fabric.product)
     if fabric.product and any(port.is_infiniband for port in ports):
@@ -63,9 +67,14 @@ def _equals(ports: Sequence[Port]) -> list[list[Port]]:
     return list(groups.values())
 
 
-def _slower(group: Sequence[Port]) -> list[str]:
+def _slower(group: Sequence[Port]) -> list[list[str]]:
+    """Returns what to say of ports that are slower than the fastest of the group, those of one rate together."""
     best = max(port.rate for port in group)
-    return [f"{port} has {port.rate:g} Gb/s, others {best:g}" for port in group if port.rate < best]
+    told: dict[float, list[str]] = {}
+    for port in group:
+        if port.rate < best:
+            told.setdefault(port.rate, []).append(f"{port} has {port.rate:g} Gb/s, others {best:g}")
+    return list(told.values())
 
 
 def _alone(groups: Sequence[Sequence[Port]], best: float) -> list[Port]:
@@ -82,8 +91,9 @@ CHECK = Check(
     reasons.Check.IB_RATE,
     look,
     judge,
-    fails="a port is slower than another one of the same kind of board, or an InfiniBand port lost a lane",
-    warns="all ports are slower than usual with InfiniBand and these GPUs",
+    fails="one port is slower than others of the same kind of board, or an InfiniBand port lost a lane",
+    warns="several ports are slower than others of the same kind of board, or all than usual with InfiniBand and these "
+    "GPUs",
     remedy="look at cable, transceiver and switch port",
     applies=Applies.RDMA,
 )

@@ -14,12 +14,13 @@ from node_health.sources import kmsg
 from node_health.sources.kmsg import KMSG, Log, Message
 from node_health.verdict import Action, Finding, fails, passes, unknown, warns
 
-_XID = r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+)"
-_SXID = r"nvidia-nvswitch(\d+): SXid \(PCI:[0-9a-fA-F:.]+\): (\d+), (Fatal|Non-fatal)"
+_XID = r"^NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+)"
+_SXID = r"^nvidia-nvswitch(\d+): SXid \(PCI:[0-9a-fA-F:.]+\): (\d+), (Fatal|Non-fatal)"
+"""At the start of a message: words of users may stand in the middle, such as a mount option that the kernel refuses."""
 _RECOVERY = r"GPU recovery action changed from \S+ \(([^)]*)\) to \S+ \(([^)]*)\)"
 """Xid 154, whose message has the action."""
 _RECOVERED = "None"
-_MACHINE_FULL = r"\bOut of memory: Killed process"
+_MACHINE_FULL = r"^Out of memory: Killed process"
 """Out of memory of the whole machine. A job at its own limit gives "Memory cgroup out of memory", which is no fault."""
 
 UNREAD = (

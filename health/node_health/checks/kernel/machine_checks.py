@@ -10,11 +10,14 @@ from node_health.sources.kmsg import Log
 from node_health.verdict import Action, Finding, fails, passes, warns
 
 UNCORRECTED: Mapping[str, str] = {
-    "uncorrected memory error": r"Memory failure: 0x[0-9a-f]+: ",
-    "uncorrected PCIe error": r"PCIe Bus Error: severity=Uncorrect\w+ \(Fatal\)",
-    "fatal hardware error": r"\[Hardware Error\]: event severity: (?:fatal|recoverable)",
+    "uncorrected memory error": r"^Memory failure: 0x[0-9a-f]+: ",
+    "uncorrected PCIe error": r"^\S+ [0-9a-f:.]+: (?:AER: )?PCIe Bus Error: severity=Uncorrect\w+ \(Fatal\)",
+    "fatal hardware error": r"^\{\d+\}\[Hardware Error\]: event severity: (?:fatal|recoverable)",
 }
-"""Fault → how the kernel says it (Linux, mm/memory-failure.c, drivers/pci/pcie/aer.c, drivers/firmware/efi)."""
+"""Fault → how the kernel says it (Linux, mm/memory-failure.c, drivers/pci/pcie/aer.c, drivers/acpi/apei/ghes.c).
+
+At the start of a message: words of users may stand in the middle.
+"""
 CORRECTED: Mapping[str, str] = {
     "machine check": r"mce: \[Hardware Error\]: Machine check events logged",
     "corrected hardware error": r"\[Hardware Error\]: event severity: corrected",

@@ -3,7 +3,7 @@
 from contract import reasons
 from node_health import thresholds
 from node_health.check import Check, DoesNotApplyError, Machine
-from node_health.counters import Increase, increase
+from node_health.sources.counters import Increase, increase
 from node_health.verdict import Action, Finding, fails, passes, warns
 
 FOLDER = "/sys/devices/system/edac/mc"

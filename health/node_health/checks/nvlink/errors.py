@@ -29,5 +29,5 @@ CHECK = Check(
     warns="NVLinks often replay data or recover",
     remedy="look at the baseboard's connectors; replace it if it lasts",
     action=Action.CHECK_MECHANICALS,
-    applies=Applies.GPUS,
+    applies=Applies.NVIDIA,
 )

@@ -9,36 +9,54 @@ from node_health.verdict import Action, Finding, fails, passes, warns
 NOT_SUPPORTED, NOT_STARTED, IN_PROGRESS, COMPLETED = range(4)
 """nvml.h, NVML_GPU_FABRIC_STATE_…"""
 SUCCESS = 0
+TRUE = 1
+ROUTE_UNHEALTHY = 4
+MILD = {0: "its bandwidth is degraded", 2: "a route recovers", 6: "it recovers from a timeout"}
+"""Place of two bits in the fabric's health → what they say when they are TRUE (nvml.h,
+NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_…)."""
 
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
-    """FAIL when a registration has failed or not begun, WARNING while it runs."""
-    answering = [gpu for gpu in snapshot.gpus if not gpu.lost]
+    """FAIL unless the registration is complete, or where a route is unhealthy; WARNING for other faults of the fabric.
+
+    Without a fabric manager GPUs stay "in progress" for ever, and CUDA does not start (NVIDIA NVSentinel, issue 889). A
+    single GPU of a machine may be in no fabric.
+    """
+    answering = snapshot.answering
     if answering and all(map(_needs_none, answering)):
         raise DoesNotApplyError("these GPUs have no fabric manager")
-    return gpu_facts.judged(snapshot, Fact.FABRIC, _one)
+    return gpu_facts.judged(snapshot, Fact.FABRIC, lambda gpu: _one(gpu, alone=machine.declared.gpus == 1))
 
 
 def _needs_none(gpu: Gpu) -> bool:
     return gpu.lacks(Fact.FABRIC) or gpu.facts.get(Fact.FABRIC, (None,))[0] == NOT_SUPPORTED
 
 
-def _one(gpu: Gpu) -> Finding:
-    state, status = gpu.read(Fact.FABRIC)
+def _one(gpu: Gpu, alone: bool) -> Finding:
+    state, status, health = gpu.read(Fact.FABRIC)
     if state == IN_PROGRESS:
-        return warns(f"{gpu}: the fabric manager is at work")
-    if state == COMPLETED and status == SUCCESS:
-        return passes("in the fabric")
-    return fails(f"{gpu} is not in the fabric (state {state}, status {status})")
+        waits = f"{gpu} waits for the fabric manager"
+        return warns(waits) if alone else fails(waits)
+    if state != COMPLETED or status != SUCCESS:
+        return fails(f"{gpu} is not in the fabric (state {state}, status {status})")
+    if _says(health, ROUTE_UNHEALTHY):
+        return fails(f"{gpu}: a route of the fabric is unhealthy")
+    if told := [words for place, words in MILD.items() if _says(health, place)]:
+        return warns(f"{gpu} in the fabric: {', '.join(told)}")
+    return passes("in the fabric")
+
+
+def _says(health: int, place: int) -> bool:
+    return health >> place & 3 == TRUE
 
 
 CHECK = Check(
     reasons.Check.GPU_FABRIC,
     nvml.look,
     judge,
-    fails="a GPU is not in the NVSwitches' fabric",
-    warns="the fabric manager is still at work",
+    fails="a GPU is not in the NVSwitches' fabric, also while the fabric manager is at work; or a route is unhealthy",
+    warns="the fabric recovers or has less bandwidth; a machine's only GPU waits for the fabric manager",
     remedy="look at nvidia-fabricmanager on the Kubernetes node: its version must be the driver's",
     action=Action.RESET_GPU,
-    applies=Applies.GPUS,
+    applies=Applies.NVIDIA,
 )

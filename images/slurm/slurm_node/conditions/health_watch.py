@@ -19,6 +19,8 @@ FIRST = "first run"
 """Stands for a check's name while no run has ended."""
 LAST = "last run"
 """Stands for a check's name when runs have stopped."""
+OLD_SECONDS = 600.0
+"""Age at which a note of quiet jobs goes where runs may be rare: a job may work again, and would be queued anew."""
 SLOW_SECONDS = 3600.0
 """For so long a slow run is told of."""
 
@@ -58,7 +60,7 @@ class HealthWatch:
         self._heard, self._ended = 0.0, 0.0
         self._runs: list[tuple[float, float, str]] = []
         self._not_passed: Mapping[str, str] = {}
-        self._failed_and_quiet = ""
+        self._failed_note, self._quiet_note = "", ""
         self.causes: Causes = {}
         self.quiet: frozenset[int] = frozenset()
         """Jobs that are noted as quiet."""
@@ -68,7 +70,8 @@ class HealthWatch:
     def facts(self) -> str:
         """Notes for programs: of the first check that fails, of quiet jobs, and of checks that did not pass."""
         _, seconds, slowest = max(self._runs, key=lambda run: run[1], default=(0.0, 0.0, ""))
-        return notes.joined((self._failed_and_quiet, notes.checks(self._not_passed, seconds, slowest)))
+        checks = notes.checks(self._not_passed, seconds, slowest)
+        return notes.joined((self._failed_note, self._quiet_note, checks))
 
     @property
     def sentence(self) -> str | None:
@@ -100,14 +103,17 @@ class HealthWatch:
         self._learn(latest)
 
     def _heed_silence(self, now: float, silence: Callable[[], float | None]) -> None:
-        """Warns that runs of node-health have stopped, since old results say little of the node now.
+        """Warns that runs of node-health have stopped, since old results say little of the node and its jobs now.
 
         The node stays undrained: slurmctld starts the runs, so a silence may be its own.
         """
-        if now - self._heard < FIRST_SECONDS or self.warnings is None or LAST in self.warnings:
+        silent = now - self._heard
+        if silent < FIRST_SECONDS or self.warnings is None or (LAST in self.warnings and not self.quiet):
             return
         longest = silence()
-        if longest is not None and now - self._heard >= longest:
+        if silent >= (OLD_SECONDS if longest is None else longest):
+            self.quiet, self._quiet_note = frozenset(), ""
+        if longest is not None and silent >= longest and LAST not in self.warnings:
             why = f"{reasons.UNCHECKED}no run of node-health has ended since {_utc(self._ended)}"
             say(f"{LAST}: {why}")
             self.warnings = {LAST: why, **self.warnings}
@@ -126,7 +132,7 @@ class HealthWatch:
             if bool(why) != bool(before.get(cause)):
                 say(f"{cause}: {why or 'passes again'}")
         self._not_passed = report.not_passed(latest)
-        self._failed_and_quiet = notes.joined((self._failed(latest), notes.quiet(jobs)))
+        self._failed_note, self._quiet_note = self._failed(latest), notes.quiet(jobs)
 
     def _failed(self, latest: Report) -> str:
         """Returns the note of the first check that fails, as the reason of the drain names it."""

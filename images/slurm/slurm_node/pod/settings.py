@@ -28,6 +28,8 @@ class Node:
         shares_cpus: whether Kubernetes keeps fewer CPUs for the pod than Slurm schedules.
         least_free_percent: space that health checks want free on a file system.
         rdma: number of RDMA resources of the pod.
+        rdma_adapters: adapters that must have an active port; 0: as many as resources.
+        other_gpus: whether its GPUs are not NVIDIA's.
         disabled_checks: health checks that are not made.
         unknown_drains: whether a health check that could not look drains the node.
         hangs_after: seconds after which a quiet job is told of; 0: never.
@@ -50,6 +52,8 @@ class Node:
     shares_cpus: bool = False
     least_free_percent: int = policies.LEAST_FREE_PERCENT
     rdma: int = 0
+    rdma_adapters: int = 0
+    other_gpus: bool = False
     disabled_checks: tuple[str, ...] = ()
     unknown_drains: bool = False
     hangs_after: int = 0
@@ -205,6 +209,8 @@ def read_node(environment: Mapping[str, str] = os.environ) -> Node:
         shares_cpus=bool(value.get(NodeKey.SHARES_CPUS, False)),
         least_free_percent=int(value.get(NodeKey.LEAST_FREE_PERCENT, policies.LEAST_FREE_PERCENT)),
         rdma=int(value.get(NodeKey.RDMA, 0)),
+        rdma_adapters=int(value.get(NodeKey.RDMA_ADAPTERS, 0)),
+        other_gpus=bool(value.get(NodeKey.OTHER_GPUS, False)),
         disabled_checks=tuple(map(str, value.get(NodeKey.DISABLED_CHECKS, ()))),
         unknown_drains=bool(value.get(NodeKey.UNKNOWN_DRAINS, False)),
         hangs_after=int(value.get(NodeKey.HANGS_AFTER, 0)),

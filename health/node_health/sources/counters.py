@@ -1,8 +1,9 @@
-"""Counters of the machine as rates: what they were in an earlier run is kept in a file of the node's own folder."""
+"""Counters of the machine as rates, and how long a state lasts: a file of the node's own folder keeps earlier runs."""
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,6 +53,25 @@ def increase(machine: Machine, name: str, values: Mapping[str, int]) -> Increase
     return Increase(
         {key: _grown(first.values.get(key, value), value) for key, value in values.items()}, (now - first.at) / 3600
     )
+
+
+def lasting(machine: Machine, name: str, states: Collection[str]) -> Mapping[str, float]:
+    """Returns for how many seconds all runs have seen each state, 0 for a new one, and keeps that.
+
+    Args:
+        machine: whose states.
+        name: of the file.
+        states: those that this run sees.
+    """
+    file = machine.path(node.COUNTERS / f"{name}.json")
+    now, before = time.clock_gettime(time.CLOCK_BOOTTIME), dict[str, float]()
+    with suppress(OSError, ValueError, TypeError, AttributeError):
+        before = {str(state): float(since) for state, since in json.loads(file.read_text()).items()}
+    # A later time is of a boot before.
+    since = {state: min(now, before.get(state, now)) for state in states}
+    if since != before:
+        node.put(file, json.dumps(since))
+    return {state: now - at for state, at in since.items()}
 
 
 @dataclass(frozen=True, slots=True)
