@@ -84,6 +84,21 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> Passes:
     return Passes(PlayedDatabase(), monkeypatch)
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        records(qos={"gold": {"Colour": "red"}}),
+        records(qos={"normal": {"Colour": "red"}}),
+        records(qos={"gold": {"Priority": "high"}}),
+        records(accounts={"physics": {}}),
+    ],
+)
+def test_what_nobody_can_read_in_a_declaration_is_told_and_ends_no_pass(passes: Passes, odd: Records) -> None:
+    (told,) = passes.run(Declared(odd))
+    assert told.message.startswith("spec.accounts of the SlurmCluster is not readable")
+    assert passes.run(DECLARED) == []
+
+
 def test_a_declaration_is_brought_in_one_pass_told_once_and_looked_at_now_and_then(passes: Passes) -> None:
     assert passes.run(DECLARED) == []
     assert len(passes.database.calls) == 4

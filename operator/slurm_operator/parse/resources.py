@@ -25,6 +25,9 @@ from slurm_operator.state.resources import (
 )
 
 _A_MONDAY = datetime.date(2024, 1, 1)
+_LAST_MOMENT = datetime.datetime.max.replace(microsecond=0, tzinfo=datetime.UTC)
+_TEN_YEARS = 10 * 365 * 24 * 3600
+"""Seconds beyond this mean the same, and one more addition could leave Python's calendar, which ends every pass."""
 _Policy = TypeVar("_Policy", UpdatePolicy, ReactionPolicy)
 
 
@@ -56,7 +59,8 @@ def parse_cluster(body: Mapping[str, Any]) -> Cluster:
         },
         long_checks=tuple(_long_check(item) for item in spec.get("longChecks", ())),
         hangs=tuple(
-            HangPolicy(item["partition"], item["afterSeconds"], item["requeues"]) for item in spec.get("hangs", ())
+            HangPolicy(item["partition"], min(item["afterSeconds"], _TEN_YEARS), item["requeues"])
+            for item in spec.get("hangs", ())
         ),
     )
 
@@ -66,7 +70,7 @@ def _long_check(item: Mapping[str, Any]) -> LongCheck:
         name=item["name"],
         partition=item["partition"],
         node_sets=tuple(item["nodeSets"]),
-        every_seconds=item["everySeconds"],
+        every_seconds=min(item["everySeconds"], _TEN_YEARS),
         limit_minutes=item["timeLimitMinutes"],
         share_percent=item["sharePercent"],
         drains=item["drains"],
@@ -97,7 +101,7 @@ def parse_node_set(body: Mapping[str, Any]) -> NodeSet:
         forced=annotations.get(names.ANNOTATION_FORCE) == "true" or removal.force,
         removal=removal,
         update=_update_policy(spec.get("update", {})),
-        reactions=_policy(ReactionPolicy, spec.get("reactions", {})),
+        reactions=_reaction_policy(spec.get("reactions", {})),
         restarts=tuple(
             Restart(noted["node"], datetime.datetime.fromisoformat(noted["at"]), noted.get("replace", False))
             for noted in body.get("status", {}).get("restarts", [])
@@ -133,10 +137,15 @@ def _window(said: Mapping[str, Any]) -> Window:
     """Parse a window; the CRD has seen that it is one."""
     start, duration = str(said["start"]), datetime.timedelta(seconds=said["durationSeconds"])
     if start.endswith("Z"):
-        return Window(datetime.datetime.fromisoformat(start), duration, weekly=False)
+        return Window(min(datetime.datetime.fromisoformat(start), _LAST_MOMENT - duration), duration, weekly=False)
     day, _, clock = start.partition(" ")
     at = datetime.datetime.combine(_A_MONDAY, datetime.time.fromisoformat(clock), datetime.UTC)
     return Window(at + datetime.timedelta(days=policies.WEEKDAYS.index(day)), duration)
+
+
+def _reaction_policy(spec: Mapping[str, Any]) -> ReactionPolicy:
+    read = _policy(ReactionPolicy, spec)
+    return dataclasses.replace(read, after_seconds=min(read.after_seconds, _TEN_YEARS))
 
 
 def _removal_policy(spec: Mapping[str, Any]) -> RemovalPolicy:

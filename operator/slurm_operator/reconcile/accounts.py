@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -21,6 +22,8 @@ from slurm_operator.findings import Finding, Findings, shown, under_way
 from slurm_operator.reconcile.growing_pause import GrowingPause
 from slurm_operator.reconcile.pass_budget import ACTED_AFTER_SECONDS
 from slurm_operator.reconcile.pass_context import PassContext
+
+log = logging.getLogger(__name__)
 
 EVERY_SECONDS = 120.0
 """Seconds until the operator sets a value that was changed by hand back to the declared one."""
@@ -90,9 +93,17 @@ class Accounts:
             except SlurmError as error:
                 if error.reason in (Trouble.UNREACHABLE, Trouble.CONTROLLER_AWAY):
                     return memory.findings, memory.status
-                memory.looked, memory.goes_on = self._clock(), False
-                memory.findings = Findings([Finding(Reason.ACCOUNTS_NOT_SET, f"accounts can't be read: {error}")])
+                self._tell(memory, f"accounts can't be read: {error}")
+            except (KeyError, ValueError) as error:
+                # Another release, or a person, has written it: pulumi writes only what this one knows.
+                log.exception("spec.accounts not readable")
+                why = "run pulumi up --refresh, which writes it anew"
+                self._tell(memory, f"spec.accounts of the SlurmCluster is not readable ({error}): {why}")
         return memory.findings, memory.status
+
+    def _tell(self, memory: _Memory, why: str) -> None:
+        memory.looked, memory.goes_on = self._clock(), False
+        memory.findings = Findings([Finding(Reason.ACCOUNTS_NOT_SET, why)])
 
     def _remember(self, of: tuple[str, accounts.Declared], ledger: Ledger, status: Mapping[str, Any] | None) -> _Memory:
         known = self._memory
