@@ -107,7 +107,7 @@ def parse_node_set(body: Mapping[str, Any]) -> NodeSet:
             for noted in body.get("status", {}).get("restarts", [])
         ),
         updating=frozenset(body.get("status", {}).get("updating", [])),
-        approved=frozenset(annotations.get(names.ANNOTATION_APPROVE, "").split(",")),
+        approved=frozenset(map(str.strip, annotations.get(names.ANNOTATION_APPROVE, "").split(","))),
         declared=int(declared) if declared.isdecimal() and not deleting else None,
         scaled_by=tuple(ownership.writers(body, ("f:spec", "f:replicas"))),
         features=tuple(spec["features"]) if "features" in spec else None,
