@@ -84,6 +84,10 @@ def test_only_the_last_attempt_to_populate_speaks() -> None:
             "Unschedulable: 0/1 nodes: no cpu",
         ),
         (
+            {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]},
+            "SchedulingGated",
+        ),
+        (
             {
                 "initContainerStatuses": [
                     {"name": "i", "state": {"waiting": {"reason": "ErrImagePull", "message": "x"}}}

@@ -59,8 +59,8 @@ def _trouble(
     status: Mapping[str, Any], conditions: Mapping[str, Mapping[str, Any]], containers: Sequence[Mapping[str, Any]]
 ) -> str:
     scheduled = conditions.get("PodScheduled", {})
-    if scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable":
-        return f"Unschedulable: {scheduled.get('message', '')}".rstrip(": ")
+    if scheduled.get("status") == "False":  # Unschedulable, or SchedulingGated where a queue of pods holds it.
+        return f"{scheduled.get('reason', 'Unschedulable')}: {scheduled.get('message', '')}".rstrip(": ")
     for item in containers:
         waiting = item.get("state", {}).get("waiting", {})
         if waiting.get("reason") in _NOT_STARTING:
