@@ -70,17 +70,17 @@ NODE_SET: dict[str, Any] = {
 
 
 def decide_about(spec: dict[str, Any]) -> None:
-    """Decide about a set with an outdated node, an unfit one and one that leaves, and tell of it, as a pass does."""
+    """Decide about a set with an outdated node, an unfit one and one that leaves, and tell of it."""
     read = parse_node_set({"metadata": {"name": "cpu"}, "spec": spec})
     pods = {f"cpu-{n}": pod(f"cpu-{n}", created=LONG_AGO, k8s_node="m", revision="old", uid="7") for n in range(3)}
     workload = Workload("cpu", 3, 3, "7", revision="new")
     size = NodeSetState(read, workload, pods, NOW, k8s_nodes={"m": K8sNode(away_since=LONG_AGO)}, reservations=())
-    unfit = {"reason": f"{reasons.JAIL}: stale", "reason_user": "root", "reason_set": LONG_AGO}
-    leaves = {"reason": reasons.SCALE_IN, "reason_user": "slurm", "reason_set": LONG_AGO, "allocated_cpus": 1}
+    unfit: dict[str, Any] = {"reason": f"{reasons.JAIL}: stale", "reason_user": "root", "reason_set": LONG_AGO}
+    leaves: dict[str, Any] = {"reason": reasons.SCALE_IN, "reason_user": "slurm", "reason_set": LONG_AGO}
     nodes = {
         "cpu-0": node("cpu-0"),
         "cpu-1": SlurmNode("cpu-1", frozenset({"IDLE", "DRAIN"}), **unfit),
-        "cpu-2": SlurmNode("cpu-2", frozenset({"MIXED", "DRAIN"}), **leaves),
+        "cpu-2": SlurmNode("cpu-2", frozenset({"MIXED", "DRAIN"}), allocated_cpus=1, **leaves),
     }
     state = size.seen(nodes, FullListing(nodes, (), records.named((), ())), ())
     decided = node_set.decide(state)

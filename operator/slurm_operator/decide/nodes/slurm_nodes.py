@@ -97,7 +97,7 @@ def marked(nodes: Nodes, busy: frozenset[str]) -> Nodes:
 
 
 def kept(nodes: Iterable[SlurmNode]) -> str:
-    """Return the nodes that we drained and that have no work, but that flags of Slurm keep, and what shows why.
+    """Return the nodes that we drained, that have no work and that flags of Slurm keep, and what shows why.
 
     The text is empty without such nodes.
     """
