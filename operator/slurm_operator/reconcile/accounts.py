@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 EVERY_SECONDS = 120.0
 """Seconds until the operator sets a value that was changed by hand back to the declared one."""
+SILENT_SECONDS = EVERY_SECONDS + 60.0
+"""Since its last answer. Before that a slurmdbd that says nothing is asked in each pass, and then told of."""
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 15.0, 600.0
 """Pauses before steps that failed are tried again."""
 LONGEST_SECONDS = 8.0
@@ -44,7 +46,8 @@ class _Memory:
     Attributes:
         of: the SlurmCluster's uid, and what it declares.
         ledger: what was done, also by passes whose status was never written.
-        looked: when slurmdbd was read last, by the pass's clock.
+        answered: when slurmdbd said something last, or was to be asked first, by the pass's clock.
+        looked: when slurmdbd was read last, or was told of.
         goes_on: whether steps are left, or their effect is yet to be seen.
         done: the steps since slurmdbd was read last.
         refused: step → why it failed.
@@ -53,6 +56,7 @@ class _Memory:
 
     of: tuple[str, accounts.Declared]
     ledger: Ledger
+    answered: float
     looked: float = 0.0
     goes_on: bool = True
     done: set[str] = dataclasses.field(default_factory=set)
@@ -91,7 +95,8 @@ class Accounts:
             try:
                 await self._look(now, memory)
             except SlurmError as error:
-                if error.reason in (Trouble.UNREACHABLE, Trouble.CONTROLLER_AWAY):
+                is_away = error.reason in (Trouble.UNREACHABLE, Trouble.CONTROLLER_AWAY)
+                if is_away and self._clock() < memory.answered + SILENT_SECONDS:
                     return memory.findings, memory.status
                 self._tell(memory, f"accounts can't be read: {error}")
             except (KeyError, ValueError) as error:
@@ -108,9 +113,9 @@ class Accounts:
     def _remember(self, of: tuple[str, accounts.Declared], ledger: Ledger, status: Mapping[str, Any] | None) -> _Memory:
         known = self._memory
         if known is None or known.of[0] != of[0]:
-            self._memory = _Memory(of, ledger, status=status)
+            self._memory = _Memory(of, ledger, self._clock(), status=status)
         elif known.of != of:
-            self._memory = _Memory(of, known.ledger, status=known.status)
+            self._memory = _Memory(of, known.ledger, known.answered, status=known.status)
         assert self._memory is not None
         return self._memory
 
@@ -128,7 +133,7 @@ class Accounts:
         """Read slurmdbd, take the steps that time allows, and note what the status is to say."""
         cluster = now.seen.cluster
         database = await now.rest.accounts(cluster.name)
-        memory.looked = self._clock()
+        memory.looked = memory.answered = self._clock()
         in_partitions = qos_of_partitions((now.seen.desired_config, now.seen.active_config))
         decision = decide(memory.of[1], memory.ledger, database, in_partitions)
         memory.ledger = decision.ledger
