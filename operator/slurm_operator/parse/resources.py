@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from contract import names, policies
@@ -110,11 +110,16 @@ def parse_node_set(body: Mapping[str, Any]) -> NodeSet:
         approved=frozenset(map(str.strip, annotations.get(names.ANNOTATION_APPROVE, "").split(","))),
         declared=int(declared) if declared.isdecimal() and not deleting else None,
         scaled_by=tuple(ownership.writers(body, ("f:spec", "f:replicas"))),
-        features=tuple(spec["features"]) if "features" in spec else None,
+        features=_features(spec["features"]) if "features" in spec else None,
         feature_labels=tuple(spec.get("featureLabels", ())),
         conditions=tuple(_node_condition(item) for item in spec.get("nodeConditions", ())),
         topology=tuple(_place(item) for item in spec["topology"]) if "topology" in spec else None,
     )
+
+
+def _features(said: Iterable[str]) -> tuple[str, ...]:
+    """Return features as Slurm has them: it makes several of one with a comma, and none of an empty one."""
+    return tuple(word for text in said for word in text.split(",") if word)
 
 
 def _place(item: Mapping[str, Any]) -> Place:
