@@ -28,7 +28,11 @@ _FORBIDDEN: Final = re.compile(
 
 Other refusals pass by themselves: a ServiceAccount is not there yet, say, or a webhook does not answer.
 """
-_NO_IMAGE: Final = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
+_NO_IMAGE: Final = frozenset(
+    {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
+    | {"RegistryUnavailable", "SignatureValidationFailed"}
+)
+"""The kubelet's reasons of a container whose image is missing (pkg/kubelet/images, and cri-api's errors)."""
 
 
 class UnavailableError(Exception):

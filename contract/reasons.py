@@ -123,8 +123,12 @@ HARDWARE: Final = tuple(
 """Health checks whose fault lies in the Kubernetes node. Other checks would find the same on another one."""
 NOT_RESPONDING: Final = "Not responding"
 """Slurm's own reason for a node that went DOWN because it did not respond. No person set it."""
-REBOOTS: Final = ("reboot issued", "reboot timed out", "reboot complete")
+REBOOT_TIMED_OUT: Final = "reboot timed out"
+"""Slurm's own reason for a node that went DOWN because no slurmd registered after `scontrol reboot`."""
+REBOOTS: Final = ("reboot issued", REBOOT_TIMED_OUT, "reboot complete")
 """The ending that Slurm adds to the reason of a node that `scontrol reboot` was asked for."""
+REBOOT_ASAP: Final = "Reboot ASAP"
+"""Slurm's reason for the drain of `scontrol reboot ASAP`."""
 WARNING: Final = f"{PREFIX}warning "
 """Start of a node's field Extra: a warning of its health checks, which drains nothing."""
 NO_PROBE_YET: Final = "no jail probe is done yet"

@@ -31,7 +31,7 @@ class Owner(enum.Enum):
     UNFIT = reasons.UNFIT
     """The node itself, which may also lift it at any moment."""
     SLURM = "refused"
-    """Slurm, since the slurmd has less than the record promises."""
+    """Slurm, since the slurmd has less than the record promises, or since none came after `scontrol reboot ASAP`."""
     FOREIGN = "foreign"
 
 
@@ -70,7 +70,8 @@ def owner(node: SlurmNode) -> Owner | None:
             return Owner.K8S_NODE if reason.startswith(reasons.NODE) else Owner.REPAIR
         if reason.startswith((reasons.LONG_CHECK, reasons.UNTESTED)):
             return Owner.LONG_CHECK if reason.startswith(reasons.LONG_CHECK) else Owner.UNTESTED
-        if "INVALID_REG" in node.states and not reason.startswith(reasons.PREFIX):
+        timed_out = reason == reasons.REBOOT_ASAP and "REBOOT_ISSUED" not in node.states
+        if timed_out or ("INVALID_REG" in node.states and not reason.startswith(reasons.PREFIX)):
             return Owner.SLURM
     if user in _NODES_OWN and reason == reasons.NEW:
         return Owner.NEW
@@ -102,7 +103,7 @@ def is_anothers(node: SlurmNode) -> bool:
     if is_drained(node):
         return owner(node) in (Owner.FOREIGN, Owner.LONG_CHECK)
     by_us = node.reason.startswith(reasons.PREFIX) and node.reason_user in _NODES_OWN
-    silent = node.reason in ("", reasons.NOT_RESPONDING) or by_us
+    silent = node.reason in ("", reasons.NOT_RESPONDING, reasons.REBOOT_TIMED_OUT) or by_us
     return "DOWN" in node.states and not silent
 
 
@@ -119,9 +120,14 @@ def is_held(node: SlurmNode) -> bool:
     return is_drained(node) and owner(node) not in (Owner.UNFIT, Owner.NEW)
 
 
+def is_set_down(node: SlurmNode) -> bool:
+    """Return whether others set the node DOWN: Slurm lifts that when its slurmd registers (ReturnToService=2)."""
+    return is_anothers(node) and not is_drained(node)
+
+
 def may_return_by_itself(node: SlurmNode) -> bool:
-    """Return whether a person set the node DOWN: Slurm lifts that when its slurmd registers (ReturnToService=2)."""
-    return is_by_person(node) and not is_drained(node)
+    """Return whether a person set the node DOWN, and Slurm would lift that."""
+    return is_by_person(node) and is_set_down(node)
 
 
 def repair_reason(node: SlurmNode) -> str:

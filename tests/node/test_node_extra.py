@@ -1,5 +1,7 @@
 """A note on the Slurm node for what health checks warn of."""
 
+import datetime
+
 import pytest
 from node_health import notes
 from slurm_node.conditions.node_extra import NodeExtra
@@ -7,6 +9,7 @@ from slurm_operator.decide.nodes.notes import Note, read
 
 HOT = {"gpus": "5 GPUs, 4 declared"}
 NOTE = "pulumi-slurm:warning gpus: 5 GPUs, 4 declared"
+NOON = datetime.datetime(2026, 11, 26, 12, tzinfo=datetime.UTC)
 
 
 class Slurmctld:
@@ -78,7 +81,8 @@ def test_since_when_a_check_fails_is_noted_before_what_warns(slurmctld: Slurmctl
     assert slurmctld.extra == failed
     note.tick(21.0, {"clock": "late"}, failed)
     assert slurmctld.extra == f"{failed}; pulumi-slurm:warning clock: late"
-    assert read(slurmctld.extra) == Note("gpus", "2026-11-26T12:00:00Z", "2026-11-26T12:00:30Z", warned="clock: late")
+    found = NOON + datetime.timedelta(seconds=30)
+    assert read(slurmctld.extra) == Note("gpus", NOON, found, warned="clock: late")
     note.tick(60.0, {})
     assert slurmctld.extra == ""
 
@@ -91,7 +95,20 @@ def test_programs_read_which_checks_did_not_pass_between_other_facts_and_words()
     note = read(notes.joined((quiet, said, "pulumi-slurm:warning clock: late; gpus: FAIL gpus")))
     assert note.verdicts == {"clock": "UNKNOWN", "gpu power": "WARNING"}
     assert (note.seconds, note.slowest) == (5, "dns")
-    assert (note.quiet, note.warned) == ({7: "2026-11-26T12:00:00Z"}, "clock: late; gpus: FAIL gpus")
+    assert (note.quiet, note.warned) == ({7: NOON}, "clock: late; gpus: FAIL gpus")
     assert read(notes.checks({}, 60.0, "dns")).seconds == 10
     earlier = read("pulumi-slurm:checks WARNING clock, took 5 s")
     assert (earlier.verdicts, earlier.seconds, earlier.slowest) == ({"clock": "WARNING"}, 5, "")
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "pulumi-slurm:failed gpus, found at 2026-02-30T12:00:00Z",
+        "pulumi-slurm:failed gpus, well at Z, found at 12Z; pulumi-slurm:warning clock: late",
+        "pulumi-slurm:quiet 7 since 2026-11-26T25:00:00Z",
+        f"pulumi-slurm:quiet {'7' * 5000} since 2026-11-26T12:00:00Z",
+    ],
+)
+def test_a_note_with_a_time_or_a_number_that_is_none_is_somebody_elses(odd: str) -> None:
+    assert read(odd) == Note()

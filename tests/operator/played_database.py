@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from slurm_operator.accounts import Database, Entity, Kind, Records, Values, value
+from slurm_operator.clients.slurm import slurm_accounts
 from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
 from slurm_operator.decide.cluster.accounts import Change, Removal
 
@@ -51,7 +52,8 @@ class PlayedDatabase:
         return self.found()
 
     async def change_account(self, cluster: str, change: Change) -> None:
-        """Make or change a record."""
+        """Make or change a record, if slurmrestd can be asked for that."""
+        assert [*slurm_accounts.requests(cluster, change)]
         self.apply(change)
 
     async def remove_account(self, cluster: str, removal: Removal) -> None:

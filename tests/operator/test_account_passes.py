@@ -19,7 +19,14 @@ from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.cluster.accounts import Change
 from slurm_operator.execute import Executor
 from slurm_operator.findings import Findings
-from slurm_operator.reconcile.accounts import EVERY_SECONDS, LISTED, LONGEST_PAUSE_SECONDS, NO_EFFECT, Accounts
+from slurm_operator.reconcile.accounts import (
+    EVERY_SECONDS,
+    LISTED,
+    LONGEST_PAUSE_SECONDS,
+    NO_EFFECT,
+    SILENT_SECONDS,
+    Accounts,
+)
 from slurm_operator.reconcile.pass_budget import PassBudget
 from slurm_operator.reconcile.pass_context import PassContext
 
@@ -82,6 +89,21 @@ class Passes:
 @pytest.fixture
 def passes(monkeypatch: pytest.MonkeyPatch) -> Passes:
     return Passes(PlayedDatabase(), monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        records(qos={"gold": {"Colour": "red"}}),
+        records(qos={"normal": {"Colour": "red"}}),
+        records(qos={"gold": {"Priority": "high"}}),
+        records(accounts={"physics": {}}),
+    ],
+)
+def test_what_nobody_can_read_in_a_declaration_is_told_and_ends_no_pass(passes: Passes, odd: Records) -> None:
+    (told,) = passes.run(Declared(odd))
+    assert told.message.startswith("spec.accounts of the SlurmCluster is not readable")
+    assert passes.run(DECLARED) == []
 
 
 def test_a_declaration_is_brought_in_one_pass_told_once_and_looked_at_now_and_then(passes: Passes) -> None:
@@ -257,6 +279,23 @@ def test_while_slurmdbd_is_away_nothing_is_tried_and_nothing_forgotten(passes: P
     assert told.message == "accounts can't be read: Unable to connect to database"
     assert passes.status == before
     assert passes.database.reads == reads + 2
+
+
+def test_a_slurmdbd_that_stays_silent_is_told_of_and_asked_now_and_then(passes: Passes) -> None:
+    passes.run(DECLARED)
+    passes.run(DECLARED)
+    passes.now += EVERY_SECONDS
+    passes.database.trouble = SlurmError(Trouble.UNREACHABLE, "no answer in time")
+    assert passes.run(DECLARED) == []
+    passes.now += SILENT_SECONDS
+    (told,) = passes.run(DECLARED)
+    assert told.message == "accounts can't be read: no answer in time"
+    reads = passes.database.reads
+    assert passes.run(DECLARED) == [told]
+    assert passes.database.reads == reads, "each question costs the pass its deadline"
+    passes.database.trouble = None
+    passes.now += EVERY_SECONDS
+    assert passes.run(DECLARED) == []
 
 
 def test_an_operator_without_the_lease_changes_nothing(passes: Passes) -> None:

@@ -75,7 +75,10 @@ def test_a_node_that_a_person_set_down_is_kept_out_under_his_reason() -> None:
 
 @pytest.mark.parametrize(
     ("reason", "user"),
-    [("", ""), ("Not responding", "slurm"), ("pulumi-slurm:update, its deadline has passed", "slurm")],
+    [
+        *(("", ""), ("Not responding", "slurm"), ("pulumi-slurm:update, its deadline has passed", "slurm")),
+        ("reboot timed out", "slurm"),
+    ],
 )
 def test_a_node_that_is_down_by_slurms_own_word_is_drained_as_any(reason: str, user: str) -> None:
     silent = node("cpu-0", "DOWN", reason=reason, reason_user=user)
@@ -83,9 +86,24 @@ def test_a_node_that_is_down_by_slurms_own_word_is_drained_as_any(reason: str, u
     assert decide_update(outdated_scale([outdated_pod("cpu-0")]), [silent]) == [Drain("cpu-0", "pulumi-slurm:update")]
 
 
-def test_slurms_other_words_about_a_node_that_is_down_stay() -> None:
+def test_slurms_other_words_about_a_node_that_is_down_stay_and_its_node_may_leave() -> None:
     odd = node("cpu-0", "DOWN", reason="Node unexpectedly rebooted", reason_user="slurm")
-    assert decide(state(0, 1), [odd]) == []
+    assert decide(state(1, 1), [odd]) == []
+    assert decide(state(0, 1), [odd]) == [DrainDown("cpu-0")]
+    kept = dataclasses.replace(odd, states=odd.states | {"DRAIN"})
+    assert decide(state(0, 1), [kept]) == [lowered(0, 1)]
+    reboots = node("cpu-0", "DOWN", "REBOOT_ISSUED", reason="reboot issued", reason_user="slurm")
+    assert decide(state(0, 1), [reboots]) == [], "its new slurmd ends that"
+
+
+def test_a_node_of_which_no_slurmd_came_after_a_reboot_asap_is_updated() -> None:
+    down = node("cpu-0", "DOWN", "DRAIN", reason="Reboot ASAP", reason_user="slurm")
+    pending = outdated_scale([outdated_pod("cpu-0", ready=False, running=False)])
+    assert decide_update(pending, [down]) == [Drain("cpu-0", "pulumi-slurm:update")]
+    reboots = dataclasses.replace(down, states=down.states | {"REBOOT_ISSUED"})
+    assert decide_update(pending, [reboots]) == []
+    by_a_person = dataclasses.replace(down, reason_user="alice")
+    assert decide_update(pending, [by_a_person]) == []
 
 
 def test_a_node_that_somebody_set_to_fail_counts_as_drained() -> None:

@@ -232,6 +232,17 @@ def test_a_drain_for_a_repair_takes_the_nodes_own_over_and_writes_over_nothing_e
     assert perform(actions.Undrain(NODE), 9) == f"undrained {NODE}: its pod is ready again"
 
 
+def test_an_event_says_why_a_drain_ends_and_whose_word_stays(
+    slurm: FakeSlurmrestd, perform: Callable[[actions.Action, int], str]
+) -> None:
+    slurm.slurm.register(NODE)
+    slurm.slurm.drain(NODE, reasons.UPDATE, names.SLURM_USER)
+    assert perform(actions.Undrain(NODE), 9) == f"undrained {NODE}: it waits for no update any more"
+    slurm.slurm.take_down(NODE, "bad DIMM", "")
+    kept = f"drained {NODE} under the reason of somebody, who set it DOWN: bad DIMM"
+    assert perform(actions.DrainDown(NODE), 9) == kept, "slurmrestd knows no name of most users"
+
+
 class Cordoning(KubernetesApi):
     """One Kubernetes node and one pod; `then` happens while the node is cordoned."""
 

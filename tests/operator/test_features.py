@@ -9,6 +9,7 @@ from slurm_operator.actions import Undrain, UpdateNode
 from slurm_operator.decide.node_sets import features, node_set, undrain
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.parse.k8s_nodes import K8sNodeParser
+from slurm_operator.parse.resources import parse_node_set
 from slurm_operator.state.kubernetes import K8sNode, Pod
 from slurm_operator.state.slurm import SlurmNode
 
@@ -42,6 +43,13 @@ def test_a_node_gets_its_set_and_the_declared_features() -> None:
     assert moves(declared, record()) == [UpdateNode("cpu-0", ("cpu", "avx512", "bigmem"))]
     assert moves(declared, record("cpu-0", "bigmem", "cpu", "avx512")) == []
     assert moves(state(features=()), record("cpu-0", "cpu", "old")) == [UpdateNode("cpu-0", ("cpu",))]
+
+
+def test_features_that_slurm_would_read_otherwise_are_no_difference_for_ever() -> None:
+    spec = {"cluster": "c", "statefulSet": "cpu", "features": ["avx512,bigmem", "", "fast"]}
+    read = parse_node_set({"metadata": {"name": "cpu"}, "spec": spec})
+    assert read.features == ("avx512", "bigmem", "fast")
+    assert parse_node_set({"metadata": {"name": "cpu"}, "spec": {**spec, "features": []}}).features == ()
 
 
 def test_a_node_with_a_job_gets_them_too() -> None:

@@ -188,10 +188,10 @@ def test_all_that_wait_or_run_are_looked_at_or_none() -> None:
     assert isinstance(asyncio.run(job_listing.JobListing().alive(many)), Unknown)
 
 
-def named(rest: PlayedRest, listing: job_listing.JobListing) -> Named | None:
+def named(rest: PlayedRest, listing: job_listing.JobListing, started: datetime.datetime | None = None) -> Named | None:
     rest.asked.clear()
     listing.begin_pass()
-    return asyncio.run(listing.named(rest))
+    return asyncio.run(listing.named(rest, started=started))
 
 
 def test_what_waits_or_runs_tells_which_nodes_it_names_and_is_asked_once_an_hour() -> None:
@@ -229,6 +229,21 @@ def test_jobs_of_another_cluster_with_the_same_numbers_are_others() -> None:
         assert named(one, listing) == Named(frozenset({"cpu-1", "cpu-9"}), frozenset({"cpu-1", "cpu-9"}))
         assert named(other, listing) == Named(frozenset({"cpu-2", "cpu-9"}), frozenset({"cpu-2", "cpu-9"}))
     assert (looked_at(one), looked_at(other)) == (set(), set()), "each is asked once"
+
+
+def test_so_are_jobs_of_a_slurmctld_that_has_started_since_perhaps_with_a_restored_state() -> None:
+    rest, other, listing = PlayedRest({"7": "PENDING"}), PlayedRest({"8": "PENDING"}), job_listing.JobListing()
+    rest.names, other.url = {"7": "cpu-1"}, "http://other"
+    before = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    for started in (before, None, before):
+        named(rest, listing, started)
+        named(other, listing, started)
+    assert (looked_at(rest), looked_at(other)) == (set(), set())
+    rest.names = {"7": "cpu-2"}
+    found = named(rest, listing, before + datetime.timedelta(minutes=1))
+    assert found == Named(frozenset({"cpu-2", "cpu-9"}), frozenset({"cpu-2", "cpu-9"}))
+    named(other, listing, before)
+    assert looked_at(other) == set(), "another cluster's stay known"
 
 
 def test_many_jobs_are_looked_at_in_several_passes_and_nothing_is_known_before() -> None:

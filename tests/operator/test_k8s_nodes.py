@@ -330,6 +330,9 @@ def test_of_a_kubernetes_node_little_is_kept_and_read() -> None:
         },
     }
     assert parse_k8s_node(body) == K8sNode(cordoned=True, taints=(Taint("k", "NoSchedule"),), away_since=NOW)
+    untimed = {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": None}]}
+    made = {"creationTimestamp": "2026-01-01T00:00:00Z"}
+    assert parse_k8s_node({"metadata": made, "status": untimed}) == K8sNode(away_since=NOW), "it hides no other"
     healthy = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     nodes = [parse_k8s_node({"metadata": {"name": name}, "status": {"conditions": [healthy]}}) for name in "ab"]
     assert nodes[0] == K8sNode() == parse_k8s_node({"metadata": body["metadata"]})

@@ -48,7 +48,7 @@ FLAGS = (
     *("INVALID", "A_FLAG_OF_TOMORROW"),
 )
 """NODE_STATES of slurmrestd's v0.0.45 (src/plugins/data_parser), and one that it has not."""
-NO_CLAIM = {"DRAIN", "FAIL", "DYNAMIC_NORM", "CLOUD", "NOT_RESPONDING", "INVALID_REG"}
+NO_CLAIM = {"DRAIN", "FAIL", "DYNAMIC_NORM", "CLOUD", "NOT_RESPONDING", "INVALID_REG", "BLOCKED"}
 """Flags under which nobody counts on a node without jobs."""
 RESTARTS_TOO = {"RESERVED", "MAINTENANCE"}
 LONG_AGO = NOW - datetime.timedelta(hours=2)

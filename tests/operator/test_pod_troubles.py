@@ -84,6 +84,10 @@ def test_only_the_last_attempt_to_populate_speaks() -> None:
             "Unschedulable: 0/1 nodes: no cpu",
         ),
         (
+            {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]},
+            "SchedulingGated",
+        ),
+        (
             {
                 "initContainerStatuses": [
                     {"name": "i", "state": {"waiting": {"reason": "ErrImagePull", "message": "x"}}}
@@ -112,7 +116,17 @@ def test_only_the_last_attempt_to_populate_speaks() -> None:
             },
             "the image has no shell",
         ),
-        ({"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}}]}, ""),
+        *(
+            (
+                {"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": reason} if reason else {}}}]},
+                trouble,
+            )
+            for reason, trouble in (
+                *(("ContainerCreating", ""), ("PodInitializing", ""), ("", "")),
+                ("SignatureValidationFailed", "container c: SignatureValidationFailed"),
+                ("PostStartHookError", "container c: PostStartHookError"),
+            )
+        ),
     ],
 )
 def test_a_pods_trouble_is_read(pod_status: dict[str, object], trouble: str) -> None:

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from slurm_operator.actions import Drain
 from slurm_operator.decide.node_sets import remediate
 from slurm_operator.decide.nodes.workers import Worker
+from slurm_operator.parse.resources import parse_node_set
 from slurm_operator.state.kubernetes import Pod
 from slurm_operator.state.resources import Restart
 from slurm_operator.state.slurm import FullListing, SlurmNode
@@ -91,6 +92,16 @@ def test_an_approval_is_for_one_failure_of_one_node() -> None:
     assert decide(state(approval=True, approved=(word,)), unfit("cpu-1")).restarts == (Restart("cpu-1", NOW),)
     later = unfit("cpu-1", since=NOW - minutes(30))
     assert told(decide(state(approval=True, approved=(word,)), later)) == ["AwaitsApproval"]
+
+
+def test_to_approve_another_takes_back_no_approval_that_waits_for_the_budget() -> None:
+    first, second = (remediate.approval(Worker(name, True, True, node=unfit(name))) for name in ("cpu-1", "cpu-2"))
+    size = state(10, (Restart("cpu-3", NOW - minutes(1)),), approved=(first,), approval=True)
+    asked = decide(size, unfit("cpu-1"), unfit("cpu-2"), unfit("cpu-3"))
+    assert f"pulumi-slurm.dev/approve={first},{second}" in asked.findings[0].message
+    annotation = {"annotations": {"pulumi-slurm.dev/approve": f"{first}, {second}"}}
+    read = parse_node_set({"metadata": {"name": "cpu", **annotation}, "spec": {"cluster": "c", "statefulSet": "cpu"}})
+    assert read.approved == {first, second}
 
 
 def test_a_node_that_an_update_took_is_none_of_the_budget_of_repairs() -> None:

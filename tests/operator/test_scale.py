@@ -136,6 +136,11 @@ def test_a_drained_node_with_any_sign_of_work_stays(flag: str) -> None:
     assert decide(state(0, 1), [leaving("cpu-0", "IDLE", flag)]) == []
 
 
+def test_a_drained_node_goes_although_an_exclusive_job_on_others_blocks_it() -> None:
+    assert decide(state(0, 1), [leaving("cpu-0", "IDLE", "BLOCKED")]) == [lowered(0, 1)]
+    assert not slurm_nodes.is_idle(node("cpu-0", "IDLE", "BLOCKED")), "no long check would start there"
+
+
 def test_a_node_with_allocated_cpus_stays() -> None:
     assert decide(state(0, 1), [leaving("cpu-0", cpus=1)]) == []
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from slurm_operator import drains
 from slurm_operator.accounts import Database, Entity, Kind
 from slurm_operator.clients.slurm import slurmrestd
@@ -57,6 +58,22 @@ def test_what_a_reboot_adds_to_a_reason_hides_nobodys_drain(fake: FakeSlurmrestd
     seen = ask(fake, key_file, lambda rest: rest.nodes(full=False))
     assert drains.owner(seen["cpu-0"]) is drains.Owner.UPDATE
     assert (drains.owner(seen["cpu-1"]), seen["cpu-1"].reason) == (drains.Owner.FOREIGN, "bad fan")
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("reboot requested : reboot issued : reboot timed out", reasons.REBOOT_TIMED_OUT),
+        ("new kernel : reboot issued : reboot timed out", reasons.REBOOT_TIMED_OUT),
+        ("reboot requested : Not responding", reasons.NOT_RESPONDING),
+        ("bad fan", "bad fan"),
+    ],
+)
+def test_what_slurm_added_is_the_reason_of_a_node_that_is_down_alone(
+    fake: FakeSlurmrestd, key_file: Path, said: str, reason: str
+) -> None:
+    fake.slurm.take_down("cpu-0", said, names.SLURM_USER)
+    assert ask(fake, key_file, lambda rest: rest.nodes(full=False))["cpu-0"].reason == reason
 
 
 def test_a_partition_is_closed_and_an_unknown_one_has_no_state(fake: FakeSlurmrestd, key_file: Path) -> None:

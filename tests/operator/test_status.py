@@ -147,6 +147,8 @@ def test_while_nodes_cannot_be_seen_what_people_said_of_them_stays_told() -> Non
         (("RESERVED",), "pulumi-slurm:scale-in", "slurm", "cpu-1 (RESERVED); see scontrol show reservation"),
         (("RESERVED", "MAINTENANCE"), "pulumi-slurm:update", "slurm", "cpu-1 (MAINTENANCE, RESERVED)"),
         (("RESERVED",), "pulumi-slurm:node m is cordoned", "slurm", "cpu-1 (RESERVED)"),
+        (("PLANNED",), "pulumi-slurm:scale-in", "slurm", "cpu-1 (PLANNED); see scontrol show node"),
+        (("BLOCKED",), "pulumi-slurm:scale-in", "slurm", ""),
         ((), "pulumi-slurm:scale-in", "slurm", ""),
         (("COMPLETING", "RESERVED"), "pulumi-slurm:scale-in", "slurm", ""),
         (("RESERVED",), "bad disk", "root", ""),

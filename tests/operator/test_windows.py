@@ -197,6 +197,28 @@ def test_a_node_that_somebody_reserved_for_the_same_time_is_his() -> None:
     assert reservations(at(BEFORE, later)) == [Reserve(NAME, ("cpu-0", "cpu-1"), SUNDAY, SUNDAY + 4 * HOUR)]
 
 
+@pytest.mark.parametrize(
+    ("flag", "starts", "meets"),
+    [
+        ("WEEKLY", SUNDAY - WEEK, True),
+        ("WEEKLY", SUNDAY - WEEK - 3 * HOUR, False),
+        ("DAILY", SUNDAY - 47 * HOUR, True),
+        ("DAILY", SUNDAY - 40 * HOUR, False),
+        ("HOURLY", SUNDAY - 47 * HOUR, True),
+        ("WEEKEND", SUNDAY - 23 * HOUR, True),
+        ("SPEC_NODES", SUNDAY - WEEK, False),
+    ],
+)
+def test_so_is_a_node_of_a_reservation_that_comes_again_by_then(
+    flag: str, starts: datetime.datetime, meets: bool
+) -> None:
+    theirs = of_nodes(
+        "cpu-1", name="class", users="alice", starts=starts, ends=starts + HOUR / 2, flags=frozenset({flag})
+    )
+    nodes = ("cpu-0",) if meets else ("cpu-0", "cpu-1")
+    assert reservations(at(BEFORE, theirs)) == [Reserve(NAME, nodes, SUNDAY, SUNDAY + 4 * HOUR)]
+
+
 def test_reservations_of_node_sets_that_are_gone_go() -> None:
     gone, mine = of_nodes("gpu-0", name=f"{names.RESERVATION_PREFIX}gpu"), of_nodes("cpu-0")
     anothers = dataclasses.replace(gone, users="alice")

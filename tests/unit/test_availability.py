@@ -66,9 +66,12 @@ def test_a_refused_configuration_of_this_revision_ends_the_wait_at_once_whatever
     assert Patience({}).ended_by(older, 1e6) is None
 
 
-def test_an_image_that_cannot_be_pulled_ends_the_wait_when_it_lasts_under_either_of_kubelets_reasons() -> None:
+@pytest.mark.parametrize("tried", ["ErrImagePull", "SignatureValidationFailed"])
+def test_an_image_that_cannot_be_pulled_ends_the_wait_when_it_lasts_under_either_of_kubelets_reasons(
+    tried: str,
+) -> None:
     patience = Patience({})
-    first, second = (judge(WANTED, seen(None, pod(reason=each))) for each in ("ErrImagePull", "ImagePullBackOff"))
+    first, second = (judge(WANTED, seen(None, pod(reason=each))) for each in (tried, "ImagePullBackOff"))
     assert patience.ended_by(first, 0) is None
     assert patience.ended_by(second, FAULT_SECONDS - 1) is None
     ended = patience.ended_by(second, FAULT_SECONDS)

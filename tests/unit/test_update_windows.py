@@ -15,7 +15,13 @@ NOW = datetime.datetime(2026, 12, 5, 7, 0, tzinfo=datetime.UTC)
 
 @pytest.mark.parametrize(
     ("start", "is_told"),
-    [("2026-12-05T03:00Z", True), ("2026-12-05T03:01Z", False), ("2027-01-01T00:00Z", False), ("Sat 03:00", False)],
+    [
+        ("2026-12-05T03:00Z", True),
+        ("2026-12-05T03:01Z", False),
+        ("2027-01-01T00:00Z", False),
+        ("9999-12-31T23:59Z", False),
+        ("Sat 03:00", False),
+    ],
 )
 def test_a_window_that_is_past_is_told_and_stops_nothing(start: str, is_told: bool) -> None:
     config = parse(changed("nodeSets.0.update.window", {"start": start, "duration": "4h"}))

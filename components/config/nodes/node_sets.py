@@ -70,8 +70,7 @@ class Window(Policy):
 
     def is_past(self, now: datetime.datetime) -> bool:
         """Return whether the window never opens again."""
-        seconds = datetime.timedelta(seconds=duration_seconds(self.duration))
-        return self.once is not None and self.once + seconds <= now
+        return self.once is not None and (now - self.once).total_seconds() >= duration_seconds(self.duration)
 
 
 class Update(Policy):

@@ -11,7 +11,7 @@ from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets import deletion, preconditions
 from slurm_operator.decide.nodes import reservations, slurm_nodes
 from slurm_operator.drains import Owner
-from slurm_operator.findings import shown
+from slurm_operator.findings import UNKNOWN_AUTHOR, shown
 from slurm_operator.state.slurm import SlurmJob, SlurmNode, Unknown
 
 log = logging.getLogger(__name__)
@@ -22,6 +22,7 @@ _PURPOSES = {
     reasons.NEW: "it stays, and is to be seen to work",
 }
 _GIVEN_BACK: dict[Owner | None, str] = {
+    Owner.UPDATE: "it waits for no update any more",
     Owner.K8S_NODE: "its Kubernetes node may be used again",
     Owner.REPAIR: "its pod is ready again",
     Owner.NEW: "it is new and works",
@@ -53,7 +54,8 @@ class SlurmRecords:
                 return f"drained {name}: {_PURPOSES.get(reason) or short}"
             case actions.DrainDown():
                 await rest.keep_out(name)
-                return f"drained {name} under the reason of {now.reason_user}, who set it DOWN: {now.reason}"
+                who = now.reason_user or UNKNOWN_AUTHOR
+                return f"drained {name} under the reason of {who}, who set it DOWN: {now.reason}"
             case actions.Undrain():
                 await rest.undrain(name)
                 return f"undrained {name}: {_GIVEN_BACK.get(drains.owner(now), 'it stays as it is')}"

@@ -41,12 +41,14 @@ def parse_k8s_node(body: Mapping[str, Any], labels: Set[str] = frozenset(), kept
     own = body["metadata"].get("labels", {})
     spec, conditions = body.get("spec", {}), body.get("status", {}).get("conditions", [])
     ready: Mapping[str, Any] = next((item for item in conditions if item["type"] == "Ready"), {})
-    away = ready.get("status") not in ("True", None)
+    # A virtual kubelet may write no time.
+    since = ready.get("lastTransitionTime") or body["metadata"].get("creationTimestamp")
+    away = since if ready.get("status") not in ("True", None) else None
     taints = (Taint(item["key"], item["effect"], item.get("value", "")) for item in spec.get("taints", []))
     return _a_k8s_node(
         cordoned=spec.get("unschedulable", False),
         taints=tuple(taints),
-        away_since=datetime.datetime.fromisoformat(ready["lastTransitionTime"]) if away else None,
+        away_since=datetime.datetime.fromisoformat(away) if away else None,
         labels=tuple((key, own[key]) for key in sorted(labels & own.keys())),
         conditions=tuple(
             (item["type"], item["status"], item.get("reason", "")) for item in conditions if item["type"] in kept

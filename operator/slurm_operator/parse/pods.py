@@ -11,10 +11,8 @@ from typing import Any
 from contract import names
 from slurm_operator.state.kubernetes import Pod, PodCondition, Toleration
 
-_NOT_STARTING = frozenset(
-    {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"}
-    | {"CreateContainerError", "RunContainerError", "CrashLoopBackOff"}
-)
+_STARTING = frozenset({"ContainerCreating", "PodInitializing"})
+"""The kubelet's reasons of containers that wait for their turn. Each other one says what keeps it from starting."""
 _a_toleration = functools.lru_cache(1000)(Toleration)
 """Equal tolerations are one object: thousands of pods have the same."""
 
@@ -59,11 +57,11 @@ def _trouble(
     status: Mapping[str, Any], conditions: Mapping[str, Mapping[str, Any]], containers: Sequence[Mapping[str, Any]]
 ) -> str:
     scheduled = conditions.get("PodScheduled", {})
-    if scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable":
-        return f"Unschedulable: {scheduled.get('message', '')}".rstrip(": ")
+    if scheduled.get("status") == "False":  # Unschedulable, or SchedulingGated where a queue of pods holds it.
+        return f"{scheduled.get('reason', 'Unschedulable')}: {scheduled.get('message', '')}".rstrip(": ")
     for item in containers:
         waiting = item.get("state", {}).get("waiting", {})
-        if waiting.get("reason") in _NOT_STARTING:
+        if waiting.get("reason", "ContainerCreating") not in _STARTING:
             last_words = item.get("lastState", {}).get("terminated", {}).get("message", "")
             said = " / ".join(text.strip() for text in (waiting.get("message", ""), last_words) if text.strip())
             return f"container {item['name']}: {waiting['reason']}: {said}".rstrip(": ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from contract import names, policies
@@ -25,6 +25,9 @@ from slurm_operator.state.resources import (
 )
 
 _A_MONDAY = datetime.date(2024, 1, 1)
+_LAST_MOMENT = datetime.datetime.max.replace(microsecond=0, tzinfo=datetime.UTC)
+_TEN_YEARS = 10 * 365 * 24 * 3600
+"""Seconds beyond this mean the same, and one more addition could leave Python's calendar, which ends every pass."""
 _Policy = TypeVar("_Policy", UpdatePolicy, ReactionPolicy)
 
 
@@ -56,7 +59,8 @@ def parse_cluster(body: Mapping[str, Any]) -> Cluster:
         },
         long_checks=tuple(_long_check(item) for item in spec.get("longChecks", ())),
         hangs=tuple(
-            HangPolicy(item["partition"], item["afterSeconds"], item["requeues"]) for item in spec.get("hangs", ())
+            HangPolicy(item["partition"], min(item["afterSeconds"], _TEN_YEARS), item["requeues"])
+            for item in spec.get("hangs", ())
         ),
     )
 
@@ -66,7 +70,7 @@ def _long_check(item: Mapping[str, Any]) -> LongCheck:
         name=item["name"],
         partition=item["partition"],
         node_sets=tuple(item["nodeSets"]),
-        every_seconds=item["everySeconds"],
+        every_seconds=min(item["everySeconds"], _TEN_YEARS),
         limit_minutes=item["timeLimitMinutes"],
         share_percent=item["sharePercent"],
         drains=item["drains"],
@@ -97,20 +101,25 @@ def parse_node_set(body: Mapping[str, Any]) -> NodeSet:
         forced=annotations.get(names.ANNOTATION_FORCE) == "true" or removal.force,
         removal=removal,
         update=_update_policy(spec.get("update", {})),
-        reactions=_policy(ReactionPolicy, spec.get("reactions", {})),
+        reactions=_reaction_policy(spec.get("reactions", {})),
         restarts=tuple(
             Restart(noted["node"], datetime.datetime.fromisoformat(noted["at"]), noted.get("replace", False))
             for noted in body.get("status", {}).get("restarts", [])
         ),
         updating=frozenset(body.get("status", {}).get("updating", [])),
-        approved=frozenset(annotations.get(names.ANNOTATION_APPROVE, "").split(",")),
+        approved=frozenset(map(str.strip, annotations.get(names.ANNOTATION_APPROVE, "").split(","))),
         declared=int(declared) if declared.isdecimal() and not deleting else None,
         scaled_by=tuple(ownership.writers(body, ("f:spec", "f:replicas"))),
-        features=tuple(spec["features"]) if "features" in spec else None,
+        features=_features(spec["features"]) if "features" in spec else None,
         feature_labels=tuple(spec.get("featureLabels", ())),
         conditions=tuple(_node_condition(item) for item in spec.get("nodeConditions", ())),
         topology=tuple(_place(item) for item in spec["topology"]) if "topology" in spec else None,
     )
+
+
+def _features(said: Iterable[str]) -> tuple[str, ...]:
+    """Return features as Slurm has them: it makes several of one with a comma, and none of an empty one."""
+    return tuple(word for text in said for word in text.split(",") if word)
 
 
 def _place(item: Mapping[str, Any]) -> Place:
@@ -133,10 +142,15 @@ def _window(said: Mapping[str, Any]) -> Window:
     """Parse a window; the CRD has seen that it is one."""
     start, duration = str(said["start"]), datetime.timedelta(seconds=said["durationSeconds"])
     if start.endswith("Z"):
-        return Window(datetime.datetime.fromisoformat(start), duration, weekly=False)
+        return Window(min(datetime.datetime.fromisoformat(start), _LAST_MOMENT - duration), duration, weekly=False)
     day, _, clock = start.partition(" ")
     at = datetime.datetime.combine(_A_MONDAY, datetime.time.fromisoformat(clock), datetime.UTC)
     return Window(at + datetime.timedelta(days=policies.WEEKDAYS.index(day)), duration)
+
+
+def _reaction_policy(spec: Mapping[str, Any]) -> ReactionPolicy:
+    read = _policy(ReactionPolicy, spec)
+    return dataclasses.replace(read, after_seconds=min(read.after_seconds, _TEN_YEARS))
 
 
 def _removal_policy(spec: Mapping[str, Any]) -> RemovalPolicy:

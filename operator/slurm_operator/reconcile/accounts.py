@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -22,8 +23,12 @@ from slurm_operator.reconcile.growing_pause import GrowingPause
 from slurm_operator.reconcile.pass_budget import ACTED_AFTER_SECONDS
 from slurm_operator.reconcile.pass_context import PassContext
 
+log = logging.getLogger(__name__)
+
 EVERY_SECONDS = 120.0
 """Seconds until the operator sets a value that was changed by hand back to the declared one."""
+SILENT_SECONDS = EVERY_SECONDS + 60.0
+"""Since its last answer. Before that a slurmdbd that says nothing is asked in each pass, and then told of."""
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 15.0, 600.0
 """Pauses before steps that failed are tried again."""
 LONGEST_SECONDS = 8.0
@@ -41,7 +46,8 @@ class _Memory:
     Attributes:
         of: the SlurmCluster's uid, and what it declares.
         ledger: what was done, also by passes whose status was never written.
-        looked: when slurmdbd was read last, by the pass's clock.
+        answered: when slurmdbd said something last, or was to be asked first, by the pass's clock.
+        looked: when slurmdbd was read last, or was told of.
         goes_on: whether steps are left, or their effect is yet to be seen.
         done: the steps since slurmdbd was read last.
         refused: step → why it failed.
@@ -50,6 +56,7 @@ class _Memory:
 
     of: tuple[str, accounts.Declared]
     ledger: Ledger
+    answered: float
     looked: float = 0.0
     goes_on: bool = True
     done: set[str] = dataclasses.field(default_factory=set)
@@ -88,18 +95,27 @@ class Accounts:
             try:
                 await self._look(now, memory)
             except SlurmError as error:
-                if error.reason in (Trouble.UNREACHABLE, Trouble.CONTROLLER_AWAY):
+                is_away = error.reason in (Trouble.UNREACHABLE, Trouble.CONTROLLER_AWAY)
+                if is_away and self._clock() < memory.answered + SILENT_SECONDS:
                     return memory.findings, memory.status
-                memory.looked, memory.goes_on = self._clock(), False
-                memory.findings = Findings([Finding(Reason.ACCOUNTS_NOT_SET, f"accounts can't be read: {error}")])
+                self._tell(memory, f"accounts can't be read: {error}")
+            except (KeyError, ValueError) as error:
+                # Another release, or a person, has written it: pulumi writes only what this one knows.
+                log.exception("spec.accounts not readable")
+                why = "run pulumi up --refresh, which writes it anew"
+                self._tell(memory, f"spec.accounts of the SlurmCluster is not readable ({error}): {why}")
         return memory.findings, memory.status
+
+    def _tell(self, memory: _Memory, why: str) -> None:
+        memory.looked, memory.goes_on = self._clock(), False
+        memory.findings = Findings([Finding(Reason.ACCOUNTS_NOT_SET, why)])
 
     def _remember(self, of: tuple[str, accounts.Declared], ledger: Ledger, status: Mapping[str, Any] | None) -> _Memory:
         known = self._memory
         if known is None or known.of[0] != of[0]:
-            self._memory = _Memory(of, ledger, status=status)
+            self._memory = _Memory(of, ledger, self._clock(), status=status)
         elif known.of != of:
-            self._memory = _Memory(of, known.ledger, status=known.status)
+            self._memory = _Memory(of, known.ledger, known.answered, status=known.status)
         assert self._memory is not None
         return self._memory
 
@@ -117,7 +133,7 @@ class Accounts:
         """Read slurmdbd, take the steps that time allows, and note what the status is to say."""
         cluster = now.seen.cluster
         database = await now.rest.accounts(cluster.name)
-        memory.looked = self._clock()
+        memory.looked = memory.answered = self._clock()
         in_partitions = qos_of_partitions((now.seen.desired_config, now.seen.active_config))
         decision = decide(memory.of[1], memory.ledger, database, in_partitions)
         memory.ledger = decision.ledger

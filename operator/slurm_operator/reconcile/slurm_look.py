@@ -101,7 +101,8 @@ class SlurmLook:
         # Jobs are listed after nodes: a job that starts in between shows in the second listing.
         jobs = await self._listing.with_processes(rest, budget.left(LOOKED_AFTER_SECONDS))
         names_needed = any(map(records.needs_names, seen))
-        named = await self._listing.named(rest, budget.left(LOOKED_AFTER_SECONDS)) if names_needed else None
+        seconds, started = budget.left(LOOKED_AFTER_SECONDS), running.started if isinstance(running, Running) else None
+        named = await self._listing.named(rest, seconds, started) if names_needed else None
         self._looked = self._clock()
         memory = isinstance(running, Running) and running.counts_memory
         built = full_listing.build(full, jobs, counts_memory=memory, named=named)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import dataclasses
+import datetime
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,7 +36,7 @@ JUDGED_FROM_SECONDS = 10.0
 REST_SECONDS = 600.0
 """Pause after a list that was too long or too slow: slurmctld's own count leaves out ended jobs, and may be old."""
 NAMES_SECONDS = 3600.0
-"""Only `scontrol update` changes the nodes that a job asks for, so each job is read once an hour."""
+"""Only `scontrol update` changes the nodes that a job asks for, so each slurmctld's jobs are read once an hour."""
 _FOR_NODES = frozenset({"None", "Resources", "Priority", "ReqNodeNotAvail", "PartitionConfig", "PartitionNodeLimit"})
 """Slurm's reasons of jobs that more nodes would let run; one that is held, or waits for another job, has others."""
 AT_ONCE = 4
@@ -52,6 +53,8 @@ class JobListing:
         self._rests_until: dict[str, float] = {}
         self._known: dict[tuple[str, str], tuple[float, tuple[SlurmJob, ...]]] = {}
         """By slurmrestd and job: when it was looked at, and what was seen."""
+        self._started: dict[str, datetime.datetime] = {}
+        """By slurmrestd: when the slurmctld started whose jobs are known."""
         self._read = 0
         """Job records that this pass has read."""
         self._listed: tuple[str, _States] | None = None
@@ -76,11 +79,21 @@ class JobListing:
         listed = await self._look(rest, seconds, MOST_ALIVE, slurm_nodes.has_not_ended)
         return listed if isinstance(listed, Unknown) else listed.jobs
 
-    async def named(self, rest: SlurmRest, seconds: float = MOST_SECONDS) -> Named | None:
+    async def named(
+        self, rest: SlurmRest, seconds: float = MOST_SECONDS, started: datetime.datetime | None = None
+    ) -> Named | None:
         """Sum up which nodes waiting and running jobs and reservations name; None as long as it is not all known.
 
         A pass looks at some jobs that it does not know yet, so that many jobs take several passes.
+
+        Args:
+            rest: the cluster's slurmrestd.
+            seconds: the time that the pass has left for it.
+            started: when slurmctld did, if that is known. With a restored state other jobs have the numbers of before.
         """
+        if started and self._started.setdefault(rest.url, started) != started:
+            self._started[rest.url] = started
+            self._known = {key: read for key, read in self._known.items() if key[0] != rest.url}
         try:
             async with asyncio.timeout(min(seconds, MOST_SECONDS)):
                 states = await self.states(rest)

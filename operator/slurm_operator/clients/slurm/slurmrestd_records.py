@@ -15,7 +15,7 @@ from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
 from slurm_operator.gres import canonical
 from slurm_operator.state.slurm import EVERY_NODE, Facts, Reservation, SeenCheckJob, SeenQuietJob, SlurmJob, SlurmNode
 
-_ADDED = re.compile(rf"( : ({'|'.join((reasons.NOT_RESPONDING, *reasons.REBOOTS))}))+$")
+_ADDED = re.compile(rf"(?: : ({'|'.join((reasons.NOT_RESPONDING, *reasons.REBOOTS))}))+$")
 """Endings that slurmctld adds to a node's reason for good: it was silent for SlurmdTimeout, or rebooted."""
 
 LAST = datetime.datetime(9000, 1, 1, tzinfo=datetime.UTC)
@@ -28,7 +28,7 @@ def node(raw: msgspec.Raw) -> SlurmNode:
     return SlurmNode(
         name=item.name,
         states=states(item.name, item.state),
-        reason=_ADDED.sub("", item.reason),
+        reason=_reason(item),
         reason_user=item.reason_set_by_user,
         allocated_cpus=item.alloc_cpus,
         started=since(item.slurmd_start_time),
@@ -41,6 +41,14 @@ def node(raw: msgspec.Raw) -> SlurmNode:
         weight=item.weight,
         topology=item.topology,
     )
+
+
+def _reason(item: answers.Node) -> str:
+    """Return a node's reason without what Slurm added; of one that is DOWN alone that addition is the reason."""
+    added = _ADDED.search(item.reason)
+    if added and "DOWN" in item.state and not {"DRAIN", "FAIL"} & {*item.state}:
+        return added[1]
+    return _ADDED.sub("", item.reason)
 
 
 @functools.lru_cache(1000)

@@ -44,7 +44,7 @@ def judge(state: NodeSetState, *, cluster_stays: bool) -> RemoveFinalizer | Find
             waits = f"waits for the end of {working}{scale.until(state)}"
             return under_way(Reason.WAITING_FOR_JOBS, f"{title}: {waits}; {way_out}")
         kept = slurm_nodes.kept(worker.node for worker in state.leaving() if worker.node)
-        why = f"; Slurm keeps {shown(kept)}: see scontrol show reservation" if kept else ""
+        why = f"; Slurm keeps {kept}" if kept else ""
         return under_way(Reason.DRAINING, f"{title}: waits until its {state.current} nodes are drained and idle{why}")
     if state.pods and workload is None:
         stray = f"{shown(sorted(state.pods))} of no StatefulSet; delete them when they are idle"

@@ -18,7 +18,7 @@ def hold(decided: actions.NodeAction, now: SlurmNode) -> bool:
         case actions.Drain(reason=reason):
             return drains.may_be_drained(now, reason)
         case actions.DrainDown():
-            return drains.may_return_by_itself(now)
+            return drains.is_set_down(now)
         case actions.Undrain():
             return drains.is_liftable(now)
         case actions.UndrainReserved(reason=reason):

@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from contract import names
 from contract.conditions import Reason
@@ -89,8 +89,8 @@ def plan(state: NodeSetState) -> Plan:
     ready = [worker for worker in due if steps[worker.name] is not RemediationStep.GIVE_UP]
     if policy.approval:
         waiting = [worker for worker in ready if approval(worker) not in state.node_set.approved]
-        findings += [_awaits(state, worker, steps[worker.name]) for worker in waiting]
         ready = [worker for worker in ready if worker not in waiting]
+        findings += [_awaits(state, worker, steps[worker.name], ready) for worker in waiting]
     room = _room(state)
     chosen, later = ready[:room], ready[room:]
     if policy.dry_run:
@@ -277,9 +277,10 @@ def _given_up(state: NodeSetState, worker: Worker) -> Finding:
     return Finding(Reason.GAVE_UP, told, node=worker.name)
 
 
-def _awaits(state: NodeSetState, worker: Worker, step: RemediationStep) -> Finding:
+def _awaits(state: NodeSetState, worker: Worker, step: RemediationStep, approved: Iterable[Worker]) -> Finding:
+    """Return a finding with the command that approves a repair, and takes back no approval that still waits."""
     annotate = f"kubectl annotate --overwrite nodeset {state.stateful_set}"
-    annotate += f" {names.ANNOTATION_APPROVE}={approval(worker)}"
+    annotate += f" {names.ANNOTATION_APPROVE}={','.join(map(approval, (*approved, worker)))}"
     told = f"{worker.name} would {step.value} ({worker.fault}); to let it: {annotate}"
     return Finding(Reason.AWAITS_APPROVAL, told, node=worker.name)
 

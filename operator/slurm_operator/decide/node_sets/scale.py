@@ -30,7 +30,10 @@ def actions(state: NodeSetState) -> list[Action]:
     leaving = state.leaving()
     records = [worker.node for worker in leaving if worker.node]
     limit = (state.node_set.removal.deadline_seconds, state.now, reasons.SCALE_IN)
-    decided: list[Action] = [DrainDown(node.name) for node in own if drains.may_return_by_itself(node)]
+    down = [node for node in own if drains.may_return_by_itself(node)]
+    # Slurm's word ends with a registration, too, and its node has to stay out while it leaves.
+    down += [node for node in records if drains.is_set_down(node) and not slurm_nodes.is_rebooting(node)]
+    decided: list[Action] = [DrainDown(name) for name in dict.fromkeys(node.name for node in down)]
     if state.wanted > state.current:
         decided += _resized(state, state.wanted)
     # Another drain of ours, or the node's own, becomes one for the removal: the removal's deadline counts from there.

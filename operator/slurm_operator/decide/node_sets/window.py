@@ -21,6 +21,9 @@ from slurm_operator.state.resources import UpdatePolicy, Window
 from slurm_operator.state.slurm import Reservation
 
 _WEEK = datetime.timedelta(seconds=policies.WEEK_SECONDS)
+_HOUR, _DAY = datetime.timedelta(hours=1), datetime.timedelta(days=1)
+_SERIES = {"HOURLY": _HOUR, "DAILY": _DAY, "WEEKDAY": _DAY, "WEEKEND": _DAY, "WEEKLY": _WEEK}
+"""Flag of a reservation that comes again → after how long, at the earliest."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -146,9 +149,13 @@ def _of_others(state: NodeSetState, next_opening: Opening | None) -> frozenset[s
         for reservation in state.reservations or ()
         if not is_ours(reservation) and "MAINT" not in reservation.flags
     ]
-    meanwhile = [
-        reservation
-        for reservation in others
-        if reservation.starts < next_opening.ends and next_opening.starts < reservation.ends
-    ]
+    meanwhile = (reservation for reservation in others if _meets(reservation, next_opening))
     return frozenset(name for reservation in meanwhile for name in reservation.nodes)
+
+
+def _meets(reservation: Reservation, next_opening: Opening) -> bool:
+    """Return whether a reservation, or a later one of its series, holds during the opening."""
+    every = next((after for flag, after in _SERIES.items() if flag in reservation.flags), None)
+    times = max(0, (next_opening.starts - reservation.ends) // every + 1) if every else 0
+    later = times * every if every else datetime.timedelta()
+    return reservation.starts + later < next_opening.ends and next_opening.starts < reservation.ends + later

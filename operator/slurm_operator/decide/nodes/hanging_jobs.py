@@ -97,7 +97,7 @@ def quiet_jobs(nodes: Nodes) -> dict[int, dict[str, datetime.datetime]]:
     for node in nodes.values():
         # Few nodes have a note: the test spares the others the regular expression.
         for job, since in notes.read(node.extra).quiet.items() if node_notes.QUIET in node.extra else ():
-            quiet.setdefault(job, {})[node.name] = datetime.datetime.fromisoformat(since)
+            quiet.setdefault(job, {})[node.name] = since
     return quiet
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -28,8 +29,8 @@ class Note:
 
     Attributes:
         check: the check that fails; empty if none does.
-        well: time of the last run in which it did not fail, as of `date -u +%FT%TZ`; empty without one.
-        first_failed: time of the first run in which it failed.
+        well: time of the last run in which it did not fail; None without one.
+        first_failed: time of the first run in which it failed; None if none does.
         quiet: job → since when it is quiet on this node.
         verdicts: check → verdict, of checks that did not pass.
         seconds: how long the longest run of late took; 0 if none was slow.
@@ -38,9 +39,9 @@ class Note:
     """
 
     check: str = ""
-    well: str = ""
-    first_failed: str = ""
-    quiet: Mapping[int, str] = dataclasses.field(default_factory=dict)
+    well: datetime.datetime | None = None
+    first_failed: datetime.datetime | None = None
+    quiet: Mapping[int, datetime.datetime] = dataclasses.field(default_factory=dict)
     verdicts: Mapping[str, str] = dataclasses.field(default_factory=dict)
     seconds: int = 0
     slowest: str = ""
@@ -52,10 +53,21 @@ def read(extra: str) -> Note:
     said = _NOTE.match(extra)
     if not extra.startswith(BEGINNINGS) or said is None:
         return Note()
+    try:
+        return _note(said)
+    except ValueError:  # A job's number or a time that is none.
+        return Note()
+
+
+def _note(said: re.Match[str]) -> Note:
     pairs = (pair.split(" since ") for pair in (said["quiet"] or "").split(", ") if pair)
-    jobs = {int(job): since for job, since in pairs}
-    of_check = (said["check"] or "", said["well"] or "", said["first_failed"] or "")
+    jobs = {int(job): datetime.datetime.fromisoformat(since) for job, since in pairs}
+    of_check = (said["check"] or "", _moment(said["well"]), _moment(said["first_failed"]))
     verdicts = {check: verdict for verdict, check in _VERDICT.findall(said["checks"] or "")[:MOST_CHECKS]}
     took = _TOOK.search(said["checks"] or "")
     slow = (int(took[1]), took[2] or "") if took else (0, "")
     return Note(*of_check, jobs, verdicts, *slow, said["warned"] or "")
+
+
+def _moment(text: str | None) -> datetime.datetime | None:
+    return datetime.datetime.fromisoformat(text) if text else None

@@ -152,11 +152,10 @@ def written(outages: Iterable[Outage]) -> list[dict[str, Any]]:
 def _measured(outage: Outage, node: SlurmNode) -> Outage:
     """Return an outage with the times that its node has noted."""
     note = notes.read(node.extra)
-    if outage.drain_seconds is not None or note.check != outage.check:
+    if outage.drain_seconds is not None or note.check != outage.check or note.first_failed is None:
         return outage
-    first_failed = _moment(note.first_failed)
-    detect = _seconds(_moment(note.well), first_failed) if note.well else None
-    return dataclasses.replace(outage, detect_seconds=detect, drain_seconds=_seconds(first_failed, outage.since))
+    detect = _seconds(note.well, note.first_failed) if note.well else None
+    return dataclasses.replace(outage, detect_seconds=detect, drain_seconds=_seconds(note.first_failed, outage.since))
 
 
 def _seconds(begin: datetime.datetime, end: datetime.datetime) -> int:

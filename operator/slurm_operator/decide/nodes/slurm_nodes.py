@@ -9,10 +9,16 @@ from collections.abc import Iterable
 
 from slurm_operator import drains
 from slurm_operator.drains import Owner
+from slurm_operator.findings import shown
 from slurm_operator.state.slurm import EVERY_NODE, Nodes, SlurmJob, SlurmNode
 
-_IDLE_STATES = frozenset({"IDLE", "DOWN", "DRAIN", "FAIL", "DYNAMIC_NORM", "CLOUD", "NOT_RESPONDING", "INVALID_REG"})
-"""Everything that a node without work may show. Another flag (COMPLETING, RESERVED, PLANNED …) means: not yet."""
+_IDLE_STATES = frozenset(
+    {"IDLE", "DOWN", "DRAIN", "FAIL", "DYNAMIC_NORM", "CLOUD", "NOT_RESPONDING", "INVALID_REG", "BLOCKED"}
+)
+"""Everything that a node without work may show. Another flag (COMPLETING, RESERVED, PLANNED …) means: not yet.
+
+BLOCKED says that a job with `--exclusive=topo` is on other nodes of the same switch or block: none can start here.
+"""
 
 _RESERVED_STATES = _IDLE_STATES | {"RESERVED", "MAINTENANCE"}
 """States that allow a restart of the pod: it keeps the record, and so the reservation."""
@@ -62,8 +68,8 @@ def is_usable(node: SlurmNode) -> bool:
 
 
 def is_idle(node: SlurmNode) -> bool:
-    """Return whether the node takes jobs, has no work, and is neither reserved nor planned for a job."""
-    return is_usable(node) and not has_work(node) and node.states <= _IDLE_STATES
+    """Return whether the node takes jobs, has no work, and is neither reserved, planned for a job nor blocked."""
+    return is_usable(node) and not has_work(node) and node.states <= _IDLE_STATES - {"BLOCKED"}
 
 
 def has_work(node: SlurmNode) -> bool:
@@ -90,11 +96,16 @@ def marked(nodes: Nodes, busy: frozenset[str]) -> Nodes:
     return {**nodes, **{name: dataclasses.replace(nodes[name], busy=True) for name in busy & nodes.keys()}}
 
 
-def kept(nodes: Iterable[SlurmNode]) -> list[str]:
-    """Nodes that we drained and that have no work, but are not idle to Slurm, with its flags: reserved ones, say."""
+def kept(nodes: Iterable[SlurmNode]) -> str:
+    """Return the nodes that we drained, that have no work and that flags of Slurm keep, and what shows why.
+
+    The text is empty without such nodes.
+    """
     ours = [node for node in nodes if drains.is_operators(node) and not has_work(node)]
-    flags = [(node.name, ", ".join(sorted(node.states - _IDLE_STATES))) for node in ours]
-    return [f"{name} ({words})" for name, words in flags if words]
+    flags = {node.name: sorted(node.states - _IDLE_STATES) for node in ours if not node.states <= _IDLE_STATES}
+    what = "reservation" if any("RESERVED" in words for words in flags.values()) else "node"
+    listed = shown([f"{name} ({', '.join(words)})" for name, words in flags.items()], 5)
+    return f"{listed}; see scontrol show {what}" if flags else ""
 
 
 def may_have_processes(states: frozenset[str]) -> bool:
