@@ -20,7 +20,7 @@ from slurm_operator.reconcile.accounts import Accounts
 from slurm_operator.reconcile.pass_budget import PassBudget
 from slurm_operator.reconcile.pass_context import PassContext
 
-from tests.operator.seen_clusters import workload, world
+from tests.operator.states.seen_clusters import workload, world
 
 URL = "http://127.0.0.1:6820"
 PASSES = 4

@@ -17,7 +17,7 @@ from slurm_operator.state.resources import LongCheck
 from tests.image.pods import SECOND, THIRD, WORKER
 from tests.image.slurmrestd import Calls, Rest, made
 from tests.image.small_cluster import NewCluster, SmallCluster
-from tests.operator.sets import node_set, pod
+from tests.operator.states.sets import node_set, pod
 
 NODES = (WORKER, SECOND, THIRD)
 SCRIPT = f"""#!/bin/sh
