@@ -15,7 +15,7 @@ from components.preflight.account_changes import AccountChanges
 from components.slurm import accounts
 from tests.image.accounting_room import AccountingRoom
 from tests.image.unpacked import unpack_image
-from tests.unit.people_effects import BASE
+from tests.unit.effects.people_effects import BASE
 from tests.unit.samples import changed
 
 QOS: list[dict[str, Any]] = [

@@ -14,9 +14,9 @@ from components.config import parse
 from components.config.slurm_keys.select_parameters import MORE
 from components.slurm.conf import slurm_conf
 from tests.image import slurm_files
-from tests.unit import test_topologies
-from tests.unit.gres_effects import FPGA, MIG
+from tests.unit.effects.gres_effects import FPGA, MIG
 from tests.unit.samples import GPU_SET, SMALL, changed
+from tests.unit.slurm import test_topologies
 
 ROOM = """
 set -e
