@@ -14,7 +14,7 @@ BY_FILE = [phase for phase in PHASES if phase.by_file and len(phase.folders) == 
 
 
 def files(phase: Phase) -> list[str]:
-    found = [file for folder in phase.folders for file in sorted(CHECKOUT.glob(f"{folder}/test_*.py"))]
+    found = [file for folder in phase.folders for file in sorted(CHECKOUT.glob(f"{folder}/**/test_*.py"))]
     return [file.relative_to(CHECKOUT).as_posix() for file in found]
 
 

@@ -94,7 +94,7 @@ def test_the_table_of_keys_is_current() -> None:
 
 @pytest.mark.parametrize("keys", [node_options.KEYS, partition_options.KEYS], ids=["nodes", "partitions"])
 def test_a_key_of_a_line_is_in_one_list(keys: LineKeys) -> None:
-    """tests/image/test_options.py compares the lists with the installed Slurm."""
+    """tests/image/configuration/test_options.py compares the lists with the installed Slurm."""
     said = [key.lower() for each in (keys.typed, keys.owned, keys.refused, keys.allowed) for key in each]
     assert sorted(set(said)) == sorted(said)
 

@@ -37,7 +37,7 @@ def test_every_key_that_we_write_is_known_and_each_is_written_once() -> None:
 
 
 def test_a_key_is_ours_or_refused_or_allowed() -> None:
-    """tests/image/test_options.py compares the three lists with the installed Slurm."""
+    """tests/image/configuration/test_options.py compares the three lists with the installed Slurm."""
     assert OWNED.keys() & REFUSED.keys() == set()
     taken = ALLOWED.keys() & (OWNED.keys() | REFUSED.keys())
     assert taken == set(), "take them out of components/config/slurm_keys/slurm_conf_keys.txt"

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.image import roots
+from tests.image.doors.test_stepd_confined import KEPT, THREADS
 from tests.image.small_cluster import ALICE, SmallCluster
-from tests.image.test_stepd_confined import KEPT, THREADS
 
 PLUGINS = "opt/slurm/lib/slurm-wlm"
-NATIVE = Path(__file__).resolve().parents[2] / "native"
+NATIVE = Path(__file__).resolve().parents[3] / "native"
 # Like Pyxis it has an option, and starts processes in slurmstepd. It also reports the root of each callback, and fails
 # on demand. Declared as in spank.h, and built as images/slurm/build_plugins.py does.
 SOURCE = r"""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.image import roots
-from tests.image.fake_drivers import DRIVERS, LIBRARIES, bring, compile_c, driver_files, make_driver
+from tests.image.jail.fake_drivers import DRIVERS, LIBRARIES, bring, compile_c, driver_files, make_driver
 from tests.image.pods import LOGIN, SECOND, WORKER
 from tests.image.small_cluster import ALICE, SmallCluster
 

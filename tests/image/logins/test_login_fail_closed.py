@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.image.entries import at_rest
+from tests.image.jail.test_fail_closed import BREAKS, Break
 from tests.image.networks import ADDRESS
 from tests.image.pods import LOGIN
 from tests.image.small_cluster import SmallCluster
-from tests.image.test_fail_closed import BREAKS, Break
 
 REFUSAL = "This login node can't enter the jail: "
 OUTSIDE = "/tmp/ran-outside"

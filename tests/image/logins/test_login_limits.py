@@ -16,7 +16,8 @@ import pytest
 from slurm_node.accounts import profile_limits
 from slurm_node.pod import cgroups
 
-from tests.image import limit_files, roots
+from tests.image import roots
+from tests.image.logins import limit_files
 from tests.image.pods import LOGIN, WORKER
 from tests.image.small_cluster import ALICE, SmallCluster
 

@@ -14,9 +14,9 @@ from typing import IO
 import pytest
 
 from tests.image import roots
+from tests.image.jail.test_fail_closed import JAIL_SENTENCE
 from tests.image.pods import LOGIN, REVISION, WORKER
 from tests.image.small_cluster import ALICE, SmallCluster
-from tests.image.test_fail_closed import JAIL_SENTENCE
 
 SERVER = Path(__file__).with_name("file_server.py")
 LATENCY_SECONDS, CACHE_SECONDS = 0.0005, 1.0

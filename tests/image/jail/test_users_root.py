@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.image import roots
+from tests.image.jail.opens import Watch
 from tests.image.networks import ADDRESS
-from tests.image.opens import Watch
 from tests.image.small_cluster import ALICE, SmallCluster
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"

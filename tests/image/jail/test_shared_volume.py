@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.image import roots
-from tests.image.fake_drivers import DRIVERS, bring, driver_files
+from tests.image.jail.fake_drivers import DRIVERS, bring, driver_files
 from tests.image.networks import ADDRESS
 from tests.image.pods import LOGIN, REVISION, SECOND, SECOND_ADDRESS, WORKER
 from tests.image.small_cluster import SmallCluster

@@ -12,10 +12,10 @@ from components.config.nodes.long_checks import Builtin
 from components.config.nodes.long_checks import LongCheck as Configured
 from components.control.long_checks import script
 from devcluster.fakes import gpu_scenario
+from tests.image.long_checks.test_long_check_jobs import verdict
 from tests.image.pods import SECOND, WORKER
 from tests.image.slurmrestd import Rest
 from tests.image.small_cluster import NewCluster, SmallCluster
-from tests.image.test_long_check_jobs import verdict
 
 GPUS = {"gpus": {"type": "fake", "perNode": 8, "devices": "/dev/fakegpu[0-7]", "runtimeClass": "none"}}
 MADE_UP = "for number in 0 1 2 3 4 5 6 7; do mknod /dev/fakegpu$number c 1 3; done; "

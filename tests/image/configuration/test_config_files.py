@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.image import slurm_files
+from tests.image.configuration import slurm_files
 from tests.image.pods import CONTROLLER, LOGIN, WORKER
 from tests.image.small_cluster import NewCluster, SmallCluster
 

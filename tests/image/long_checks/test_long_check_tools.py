@@ -10,10 +10,10 @@ from slurm_operator.decide.cluster.checks.ledger import Verdict
 
 from components.config.nodes.long_checks import LongCheck as Configured
 from components.control.long_checks import script
+from tests.image.long_checks.test_long_check_jobs import verdict
 from tests.image.pods import SECOND
 from tests.image.slurmrestd import Rest
 from tests.image.small_cluster import NewCluster, SmallCluster
-from tests.image.test_long_check_jobs import verdict
 
 SCRATCH = "/home/scratch"
 DISK: dict[str, Any] = {"builtin": "disk", "directory": SCRATCH}

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tests.image import roots
-from tests.image.accounting_room import AccountingRoom
 from tests.image.pods import CONTROLLER
+from tests.image.records.accounting_room import AccountingRoom
 from tests.image.small_cluster import ALICE, SmallCluster
 from tests.image.unpacked import unpack_image
 

@@ -13,7 +13,7 @@ import pytest
 from components.config import parse
 from components.config.slurm_keys.select_parameters import MORE
 from components.slurm.conf import slurm_conf
-from tests.image import slurm_files
+from tests.image.configuration import slurm_files
 from tests.unit.effects.gres_effects import FPGA, MIG
 from tests.unit.samples import GPU_SET, SMALL, changed
 from tests.unit.slurm import test_topologies

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from components.config.pages import key_table
-from tests.image import man_pages
+from tests.image.configuration import man_pages
 from tests.witness import options, runs, variables
 from tests.witness.installed import SHARING
 

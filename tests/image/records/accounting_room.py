@@ -161,7 +161,7 @@ class AccountingRoom:
         """Have a new operator bring accounts: `spec.accounts` and `status.accounts` → status and findings."""
         key = str(self._folder / "etc/jwt.key")
         asked = json.dumps({"cluster": CLUSTER, "key": key, "declared": declared, "status": status})
-        room = ["nsenter", "-t", str(self._pid), "--net", sys.executable, "-m", "tests.image.account_steps"]
+        room = ["nsenter", "-t", str(self._pid), "--net", sys.executable, "-m", "tests.image.records.account_steps"]
         found_as_here = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         done = subprocess.run(
             room, input=asked, env=found_as_here, capture_output=True, text=True, timeout=120, check=False

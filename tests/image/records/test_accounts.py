@@ -13,7 +13,7 @@ from components.config import parse
 from components.preflight import account_changes
 from components.preflight.account_changes import AccountChanges
 from components.slurm import accounts
-from tests.image.accounting_room import AccountingRoom
+from tests.image.records.accounting_room import AccountingRoom
 from tests.image.unpacked import unpack_image
 from tests.unit.effects.people_effects import BASE
 from tests.unit.samples import changed
