@@ -12,7 +12,7 @@ from slurm_node.roles import proxy, rest
 
 from contract import names
 
-CONFIG = Path(__file__).parents[2] / "images/slurm/rootfs" / str(proxy.CONFIG).lstrip("/")
+CONFIG = Path(__file__).parents[3] / "images/slurm/rootfs" / str(proxy.CONFIG).lstrip("/")
 
 
 def publish(folder: Path, version: str, certificate: str, key: str) -> None:

@@ -20,7 +20,7 @@ from slurm_node.slurm import site_scripts
 from contract import paths as shared
 from contract.site_scripts import Kind, Script, file_of, list_text, parse_list
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 ROOTFS = REPOSITORY / "images/slurm/rootfs"
 DRAINED = "NodeName=cpu-0 State=IDLE+DRAIN Reason=a person's [alice@2026-11-25T20:00:00]"
 IDLE = "NodeName=cpu-0 State=IDLE"

@@ -18,7 +18,7 @@ from slurm_node.slurm import container_leftovers
 from components.slurm.conf import slurm_conf
 from contract import paths
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 BUNDLE = {
     "ociVersion": "1.2.1",
     "process": {

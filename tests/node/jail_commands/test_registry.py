@@ -23,7 +23,7 @@ import pytest
 
 from devcluster.apiserver.pki import Authority, Subject
 
-CHECKOUT = Path(__file__).parents[2]
+CHECKOUT = Path(__file__).parents[3]
 UMOCI = """#!/bin/sh
 for last; do :; done
 mkdir -p "$last/rootfs"

@@ -99,7 +99,7 @@ raise SystemExit(run([daemon], look))
 
 
 def test_a_pod_whose_jobs_have_all_processes_goes_on_and_recovers() -> None:
-    source = Path(__file__).resolve().parents[2] / "images/slurm"
+    source = Path(__file__).resolve().parents[3] / "images/slurm"
     environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         [sys.executable, "-c", PRESSED], capture_output=True, text=True, env=environment, timeout=60, check=False
@@ -117,7 +117,7 @@ def test_the_end_of_the_pod_reaches_every_daemon(tmp_path: Path) -> None:
     program = (
         f"from slurm_node.pod.supervise import *; import sys; sys.exit(run([Daemon('d', ['sh', '-c', {inner!r}])]))"
     )
-    source = Path(__file__).resolve().parents[2] / "images/slurm"
+    source = Path(__file__).resolve().parents[3] / "images/slurm"
     with subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(source)}
     ) as process:

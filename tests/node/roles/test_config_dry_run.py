@@ -16,7 +16,7 @@ from slurm_node.roles import config_dry_run
 from slurm_node.roles.config_dry_run import Verdict
 from slurm_node.slurm import dry_run_files
 
-GOLDEN = Path(__file__).parents[1] / "unit/golden"
+GOLDEN = Path(__file__).parents[2] / "unit/golden"
 CONF = """ClusterName=x
 SlurmctldHost=slurm-controller-0(slurm-controller)
   statesavelocation = /var/spool/slurmctld

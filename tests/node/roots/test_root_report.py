@@ -12,7 +12,7 @@ from slurm_node.pod import paths
 from slurm_node.pod.log import NodeError
 from slurm_node.roots import inventory, root_report
 
-from tests.node.nested_folders import nest
+from tests.node.roots.nested_folders import nest
 
 STATUS = "Package: {0}\nStatus: install ok installed\nVersion: {1}\nDescription: x\n more: y\n\n"
 

@@ -14,7 +14,7 @@ from jail_commands.user_plan import AddKeys, Command, Seen, Wanted
 
 from contract import names
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 def key(fill: int, comment: str = "") -> str:

@@ -13,8 +13,8 @@ from slurm_node.roles import roots_controller
 from slurm_node.roots import old_roots
 from slurm_node.roots.old_roots import OldRoot, surplus
 
-from tests.node.nested_folders import nest
-from tests.node.test_account_sync import make_root
+from tests.node.accounts.test_account_sync import make_root
+from tests.node.roots.nested_folders import nest
 
 HOUR = 3600.0
 NOW = 100 * HOUR
