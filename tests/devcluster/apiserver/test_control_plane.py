@@ -84,7 +84,7 @@ def test_a_killed_test_run_leaves_no_server(tmp_path: Path, binaries: Path) -> N
         [sys.executable, "-c", HOLDER, tmp_path, binaries],
         stdout=subprocess.PIPE,
         text=True,
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
     )
     assert holder.stdout
     pids = [int(word) for word in holder.stdout.readline().split()]

@@ -57,7 +57,7 @@ def test_a_guest_that_hangs_is_ended(tmp_path: Path, capfd: pytest.CaptureFixtur
 @needs_kernel
 def test_a_guest_ends_with_who_started_it(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from tests.devcluster.test_guest import run;"
+        "import sys; from pathlib import Path; from tests.devcluster.vm.test_guest import run;"
         "run(Path(sys.argv[1]), 'sh', '-c', 'echo begun; sleep 1000')"
     )
     starter = subprocess.Popen(
@@ -75,7 +75,7 @@ def test_a_guest_ends_with_who_started_it(tmp_path: Path) -> None:
 @needs_kernel
 def test_results_of_tests_come_back_as_junit(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
-    status = vm_tests.run(["tests/devcluster/test_guest.py::test_on_whatever_kernel_this_is"], report)
+    status = vm_tests.run(["tests/devcluster/vm/test_guest.py::test_on_whatever_kernel_this_is"], report)
     assert status == 0
     (case,) = ElementTree.parse(report).getroot().iter("testcase")
     assert case.get("name") == "test_on_whatever_kernel_this_is"

@@ -156,7 +156,7 @@ def test_without_a_kernel_and_without_time_make_test_says_what_it_leaves_out(
     assert testing._with_cgroup_v2(after(testing.WITHOUT_KERNEL_MINUTES + 1), tmp_path) == 0
     said = capsys.readouterr().err
     assert "left out after 56 minutes, run make test-vm: a job's life on cgroup v2" in said
-    assert "tests/devcluster/test_guest.py" in said
+    assert "tests/devcluster/vm/test_guest.py" in said
     assert (phases, built) == ([], [])
 
 
@@ -192,7 +192,7 @@ def test_a_machine_that_needs_no_guest_says_that_the_guests_own_tests_are_left_o
     monkeypatch.setattr(vm_tests, "prepare", lambda *_: None)
     assert testing._with_cgroup_v2(after(testing.WITHOUT_KERNEL_MINUTES + 1), tmp_path) == 0
     assert phases == [A_JOBS_LIFE_ON_V2.name]
-    assert "left out, since this machine needs no guest: tests/devcluster/test_guest.py" in capsys.readouterr().err
+    assert "left out, since this machine needs no guest: tests/devcluster/vm/test_guest.py" in capsys.readouterr().err
 
 
 def test_a_phases_folders_run_as_in_the_whole_and_other_paths_one_by_one() -> None:
