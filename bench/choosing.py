@@ -18,7 +18,7 @@ from typing import Any
 from bench.measurement import Measurement
 from bench.worlds.real_slurm import RealSlurm
 from tests.image.unpacked import unpack_image
-from tests.operator.world import KEY
+from tests.operator.worlds.world import KEY
 from tests.unit.samples import SMALL, changed
 
 NODES, WEIGHTS, WANTED = 1000, 16, 300

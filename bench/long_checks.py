@@ -31,8 +31,8 @@ from slurm_operator.state.slurm import SlurmNode
 from bench.measurement import Measurement
 from bench.worlds.real_slurm import RealSlurm
 from tests.image.unpacked import unpack_image
-from tests.operator.sets import node_set
-from tests.operator.world import KEY
+from tests.operator.states.sets import node_set
+from tests.operator.worlds.world import KEY
 
 NODES, PASSES = 1000, 20
 CHECK = LongCheck("bandwidth", "main", ("cpu",), 86_400, 10, 100, drains=True, script="#!/bin/sh\nexit 0\n")

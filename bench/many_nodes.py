@@ -21,7 +21,7 @@ from bench.worlds.real_slurm import RealSlurm
 from contract.conditions import ConditionType
 from devcluster.apiserver.control_plane import free_ports
 from devcluster.machine.bootstrap import CHECKOUT
-from tests.operator.world import Admin, World, operator, until
+from tests.operator.worlds.world import Admin, World, operator, until
 
 SIZES = (10, 100, 1000)
 MOST = 5000

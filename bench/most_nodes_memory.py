@@ -21,9 +21,9 @@ from bench.measurement import Measurement
 from bench.worlds.played_api_server import NAMESPACE, Object, PlayedApiServer
 from contract import names
 from devcluster.apiserver.control_plane import free_ports
-from tests.operator import fake_slurmrestd
-from tests.operator.fake_slurm import FakeSlurm
-from tests.operator.world import CONF, KEY, WORKLOADS, RunningOperator, custom, operator, stateful_set
+from tests.operator.fakes import fake_slurmrestd
+from tests.operator.fakes.fake_slurm import FakeSlurm
+from tests.operator.worlds.world import CONF, KEY, WORKLOADS, RunningOperator, custom, operator, stateful_set
 
 FIRST_PASSES, CHANGES = 3, 6
 """Each change costs a listing of all nodes."""

@@ -18,7 +18,7 @@ from contract import reasons
 from contract.conditions import ConditionType
 from devcluster.apiserver.control_plane import free_ports
 from devcluster.machine.bootstrap import CHECKOUT
-from tests.operator.world import World, operator, until
+from tests.operator.worlds.world import World, operator, until
 
 SIZES = (0, 10_000)
 DEEPEST = 100_000

@@ -13,10 +13,10 @@ from bench.worlds.real_slurm import RealSlurm
 from devcluster.apiserver.control_plane import ApiServer
 from devcluster.node import toolchain
 from tests.image.unpacked import unpack_image
-from tests.operator import fake_dry_run
-from tests.operator.fake_slurm import FakeSlurm
-from tests.operator.fake_workloads import FakeWorkloads
-from tests.operator.world import KEY, STRATEGIC, Admin, World
+from tests.operator.fakes import fake_dry_run
+from tests.operator.fakes.fake_slurm import FakeSlurm
+from tests.operator.fakes.fake_workloads import FakeWorkloads
+from tests.operator.worlds.world import KEY, STRATEGIC, Admin, World
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class Phase:
 
 A_JOBS_LIFE_ON_V2 = Phase("cgroup v2", 6, ("tests/vm/test_v2_jobs.py",), retries=1, on_v2=True)
 """The part of tests/vm that also runs in `make test`."""
-THE_GUEST_ITSELF = Phase("the guest itself", 1, ("tests/devcluster/test_guest.py",), retries=1)
+THE_GUEST_ITSELF = Phase("the guest itself", 1, ("tests/devcluster/vm/test_guest.py",), retries=1)
 """Phase that needs the guest's kernel."""
 E2E = Phase("e2e", 22, ("tests/e2e",), 2, True, retries=2, has_instances=True)
 """Two clusters. Its tests wait for Slurm's and Kubernetes' own intervals most of the time."""

@@ -7,7 +7,7 @@
  *
  * slurmstepd itself opens those files, none of its libraries does. Its other files are checked alike, but for three
  * names. A library makes only the missing folders of an output file. It does so with the user's effective id, which all
- * threads have then. tests/image/test_stepd_imports.py pins which calls slurmstepd has. */
+ * threads have then. tests/image/doors/test_stepd_imports.py pins which calls slurmstepd has. */
 #include "stepd_open.h"
 #include "contract.h"
 

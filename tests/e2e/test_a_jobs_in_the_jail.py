@@ -42,7 +42,7 @@ def test_every_kind_of_step_has_the_jail_as_its_root(slurm, how):
 
 
 def test_a_heterogeneous_job_runs_in_the_jail_on_both_nodes(slurm):
-    """A batch job; tests/image/test_het_jobs.py has srun and salloc."""
+    """A batch job; tests/image/jobs/test_het_jobs.py has srun and salloc."""
     how = (
         "printf '#!/bin/sh\\n#SBATCH -n1\\n#SBATCH hetjob\\n#SBATCH -n1\\nsrun --het-group=0,1 {0}\\n' > het.sh && "
         "sbatch --quiet --wait -o het.out het.sh && cat het.out"

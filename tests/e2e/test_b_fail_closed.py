@@ -1,6 +1,6 @@
 """No job ever runs outside the jail, and none is lost when a daemon dies.
 
-A worker whose configuration would skip the plugin: tests/image/test_fail_closed.py.
+A worker whose configuration would skip the plugin: tests/image/jail/test_fail_closed.py.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def test_workers_can_talk_to_each_other_but_not_to_the_rest_api(slurm):
 
 
 def test_a_node_whose_jail_breaks_says_why_is_drained_and_recovers_by_itself(slurm):
-    """One kind of break; tests/image/test_fail_closed.py has the others."""
+    """One kind of break; tests/image/jail/test_fail_closed.py has the others."""
     spoil, mend = (f"mount -o remount,bind,{how} /run/jail" for how in ("ro", "rw"))
     sentence = "is read-only"
     script = "touch ~/waits; until [ -e ~/goes-on ]; do sleep 0.2; done; srun -n1 --overlap cat /etc/hostname"

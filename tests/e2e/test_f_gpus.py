@@ -275,7 +275,7 @@ def hanging_all_reduce(slurm):
 
 
 def test_an_all_reduce_that_hangs_drains_its_node_until_it_passes(slurm, hanging_all_reduce):
-    """One that is too slow ends by itself, in tests/image/test_long_check_fakes.py."""
+    """One that is too slow ends by itself, in tests/image/long_checks/test_long_check_fakes.py."""
     of_check = f"squeue -h -t running -n {names.LONG_CHECK_PREFIX}all-reduce -o '%i %l'"
     runs = slurm.wait("its job runs", lambda: slurm.on_pod("slurm-controller-0", of_check).ok(), 120)
     job, limit = runs.split()

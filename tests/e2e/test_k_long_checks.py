@@ -135,7 +135,7 @@ def test_nodes_that_come_back_are_tested_before_they_take_jobs(slurm, check):
 def test_measurements_between_real_nodes_pass_or_fail_by_their_least(slurm, check):
     """With the jail's own MPI. A check that fails on all nodes accuses none of them.
 
-    Those on one node are in tests/image/test_long_check_jobs.py.
+    Those on one node are in tests/image/long_checks/test_long_check_jobs.py.
     """
 
     def ping_pong(name: str, least: int) -> dict[str, object]:

@@ -31,7 +31,7 @@ def test_every_threshold_is_used_and_every_used_one_has_a_unit() -> None:
     sources = Path(catalogue.__file__).parent / "checks"
     used = {key for file in sources.rglob("*.py") for key in re.findall(r"\.number\(\"([\w.]+)\"\)", file.read_text())}
     assert used | of_node.LONG_CHECKS == {key for units in of_node.UNITS.values() for key in units}
-    assert not used & of_node.LONG_CHECKS, "tests/unit/test_gpu_checks.py shows what these do"
+    assert not used & of_node.LONG_CHECKS, "tests/unit/long_checks/test_gpu_checks.py shows what these do"
 
 
 ANY = (thresholds.FOLDER / "any.yaml").read_text()

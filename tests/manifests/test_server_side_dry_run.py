@@ -15,8 +15,8 @@ from components.control import operator
 from contract import names
 from devcluster.apiserver.control_plane import ApiServer
 from devcluster.standin import kubeconfig
-from tests.operator.api_server import until
-from tests.unit import network_effects, submount_effects
+from tests.operator.worlds.api_server import until
+from tests.unit.effects import network_effects, submount_effects
 from tests.unit.golden_files import raw_stack
 from tests.unit.samples import EVERYTHING, changed, run_program
 

@@ -11,8 +11,9 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
 from devcluster.apiserver.control_plane import ApiServer, free_ports
-from tests.operator import fake_dry_run, fake_slurmrestd, operator_rights, world
-from tests.operator.fake_workloads import FakeWorkloads
+from tests.operator.fakes import fake_dry_run, fake_slurmrestd
+from tests.operator.fakes.fake_workloads import FakeWorkloads
+from tests.operator.worlds import operator_rights, world
 
 _NUMBERS = itertools.count()
 

@@ -10,7 +10,7 @@ from slurm_operator.clients import informer
 
 from components.control import crd_policy
 from components.control import operator as program
-from tests.operator.world import STRATEGIC, Admin, World, custom, until
+from tests.operator.worlds.world import STRATEGIC, Admin, World, custom, until
 
 pytestmark = pytest.mark.apiserver
 

@@ -10,8 +10,8 @@ from slurm_operator.drains import Owner
 from slurm_operator.state.slurm import SlurmNode
 
 from contract import reasons
-from tests.operator.repairs import UNFIT, repaired, unfit
-from tests.operator.sets import node
+from tests.operator.states.repairs import UNFIT, repaired, unfit
+from tests.operator.states.sets import node
 
 
 def by_slurm(name: str, reason: str, *flags: str) -> SlurmNode:

@@ -9,7 +9,7 @@ from slurm_operator import report
 from slurm_operator.findings import Condition
 
 from contract.conditions import Reason
-from tests.operator.world import World, until
+from tests.operator.worlds.world import World, until
 
 pytestmark = pytest.mark.apiserver
 

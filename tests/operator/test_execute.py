@@ -15,10 +15,10 @@ from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
 from slurm_operator.clients.slurm import slurmrestd
 
 from contract import names, reasons
-from tests.operator.fake_slurm import FakeSlurm
-from tests.operator.fake_slurmrestd import FakeSlurmrestd
-from tests.operator.played_clients import LeaseFor
-from tests.operator.world import KEY
+from tests.operator.fakes.fake_slurm import FakeSlurm
+from tests.operator.fakes.fake_slurmrestd import FakeSlurmrestd
+from tests.operator.played.played_clients import LeaseFor
+from tests.operator.worlds.world import KEY
 
 NODE = "cpu-0"
 UNTESTED = f"{reasons.UNTESTED}diag"

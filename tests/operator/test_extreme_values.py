@@ -20,7 +20,7 @@ from slurm_operator.state.slurm import FullListing, SeenQuietJob, SlurmNode
 
 from components.control.crds import files
 from contract import reasons
-from tests.operator.sets import NOW, node, pod
+from tests.operator.states.sets import NOW, node, pod
 
 LONG_AGO = NOW - datetime.timedelta(hours=2)
 CRDS = {crd["spec"]["names"]["kind"]: crd for crd in files.definitions()}

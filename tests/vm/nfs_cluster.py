@@ -6,10 +6,10 @@ from pathlib import Path
 
 from components.config.storage import Nfs
 from tests.image import roots
+from tests.image.jobs.test_het_jobs import OFTEN
+from tests.image.jobs.test_mpi_in_containers import make_bundle
 from tests.image.pods import LOGIN, SECOND, WORKER
 from tests.image.small_cluster import ALICE
-from tests.image.test_het_jobs import OFTEN
-from tests.image.test_mpi_in_containers import make_bundle
 from tests.vm.nfs_server import ADDRESS, NfsServer, wait
 from tests.vm.resting_cluster import KILL_WAIT, RestingCluster
 

@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from tests.image import roots
-from tests.image import test_het_jobs as het_jobs
+from tests.image.jail.test_fail_closed import JAIL_SENTENCE
+from tests.image.jobs import test_het_jobs as het_jobs
 from tests.image.pods import LOGIN, SECOND, WORKER
 from tests.image.small_cluster import ALICE
-from tests.image.test_fail_closed import JAIL_SENTENCE
 from tests.vm import test_v2_jobs as lives
 from tests.vm import test_v2_time_limit as time_limit
 from tests.vm.nfs_cluster import LOCK, NODES, VERSIONS, NfsCluster

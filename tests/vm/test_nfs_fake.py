@@ -1,4 +1,4 @@
-"""The fake of tests/image/file_server.py behaves like a real server, with the exceptions that are shown here."""
+"""The fake of tests/image/jail/file_server.py behaves like a real server, with the exceptions that are shown here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.image.test_far_storage import Mount
+from tests.image.jail.test_far_storage import Mount
 from tests.vm.nfs_cluster import EVERY_VERSION, options
 from tests.vm.nfs_server import NfsServer, wait
 

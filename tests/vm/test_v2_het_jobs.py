@@ -1,4 +1,4 @@
-"""Heterogeneous jobs on cgroup v2: the tests of tests/image/test_het_jobs.py, whose jobs leave nothing on two nodes."""
+"""Heterogeneous jobs on cgroup v2: those of tests/image/jobs/test_het_jobs.py, which leave nothing on two nodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.image import roots
-from tests.image.test_het_jobs import (
+from tests.image.jobs.test_het_jobs import (
     OFTEN,
     test_a_batch_job_of_two_components_outlives_slurmctlds_pod,
     test_a_batch_job_of_two_components_runs_steps_over_both,

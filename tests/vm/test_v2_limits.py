@@ -8,7 +8,7 @@ from functools import reduce
 import pytest
 from slurm_node.accounts import profile_limits
 
-from tests.image import limit_files
+from tests.image.logins import limit_files
 from tests.image.pods import WORKER
 from tests.image.small_cluster import ALICE
 from tests.vm import v2_lifts

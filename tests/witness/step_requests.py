@@ -1,6 +1,6 @@
 """Requests that slurmstepd takes at its steps' sockets, in slurmd's spool: if a new Slurm takes others, a test fails.
 
-Nobody in a jail reaches such a socket (tests/image/test_step_sockets.py). The table says what he would reach.
+Nobody in a jail reaches such a socket (tests/image/doors/test_step_sockets.py). The table says what he would reach.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Each key of a partition in slurm.conf is in one of four lists: typed, this program's own, refused, or free to set.
 
-tests/image/test_options.py compares them with the keys that the installed Slurm's parser takes.
+tests/image/configuration/test_options.py compares them with the keys that the installed Slurm's parser takes.
 """
 
 import re

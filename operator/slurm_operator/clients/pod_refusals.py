@@ -15,6 +15,7 @@ import httpx
 from slurm_operator.clients.kubernetes import DEADLINE_SECONDS, KubernetesApi, KubernetesError
 from slurm_operator.decide.nodes import refused_pods
 from slurm_operator.decide.nodes.refused_pods import Refusal
+from slurm_operator.parse.refusals import parse_refusal
 from slurm_operator.state.kubernetes import Kubernetes, Unread
 
 log = logging.getLogger(__name__)
@@ -66,7 +67,7 @@ class PodRefusals:
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
                 pages = self._api.pages("v1", "events", refused_pods.EVENTS)
-                self._refusals = [refused_pods.parse_refusal(event) async for _, events in pages for event in events]
+                self._refusals = [parse_refusal(event) async for _, events in pages for event in events]
         except (KubernetesError, TimeoutError) as error:
             trouble = str(error) or f"Events: no end within {DEADLINE_SECONDS:.0f} s"
             if isinstance(error, KubernetesError) and error.status == httpx.codes.FORBIDDEN:

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import re
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable
 
 from contract import names
 from contract.conditions import Reason
@@ -20,8 +18,6 @@ EVENTS = {"fieldSelector": "involvedObject.kind=StatefulSet,reason=FailedCreate,
 """Query parameters that select the Events about such pods, and about claims of such pods."""
 _HOLDS = datetime.timedelta(minutes=20)
 """Kubernetes' StatefulSet controller tries again after at most 1,000 s. What an older Event says is over."""
-_POD = re.compile(r"\bPod (\S+) in StatefulSet\b")
-_WORDS = " failed error: "
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,14 +28,6 @@ class Refusal:
     pod: str
     words: str
     at: datetime.datetime
-
-
-def parse_refusal(event: Mapping[str, Any]) -> Refusal:
-    """Parse an Event."""
-    message, pod = event.get("message") or "", _POD.search(event.get("message") or "")
-    last = event.get("lastTimestamp") or event.get("eventTime") or event["metadata"]["creationTimestamp"]
-    words = message.partition(_WORDS)[2] or message
-    return Refusal(event["involvedObject"]["name"], pod[1] if pod else "", words, datetime.datetime.fromisoformat(last))
 
 
 def lacking(seen: Kubernetes) -> dict[str, tuple[int, int, str]]:

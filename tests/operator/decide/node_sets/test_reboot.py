@@ -1,0 +1,104 @@
+"""Promises about `scontrol reboot`: the pod starts anew once, when no job is there, and what a person said stays."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from typing import Any
+
+import pytest
+from slurm_operator.actions import Action, DeletePod, DrainDown, Purpose
+from slurm_operator.decide.cluster import status
+from slurm_operator.decide.node_sets import full_listing, reboot, update
+from slurm_operator.decide.node_sets.node_set import decide
+from slurm_operator.decide.nodes.workers import NodeSetState
+from slurm_operator.state.kubernetes import K8sNode
+from slurm_operator.state.slurm import FullListing, SlurmJob, SlurmNode
+
+from contract.conditions import Reason
+from tests.operator.decide.node_sets.test_updates import NEW, pod, state
+from tests.operator.states.sets import NOW, changed, job, node
+
+MINUTE = datetime.timedelta(minutes=1)
+
+
+def rebooted(*states: str, **changes: Any) -> SlurmNode:
+    """A node that Slurm has rebooted now; its slurmd started when its pod did."""
+    there = node("cpu-0", *(states or ("DOWN",)), "REBOOT_ISSUED", reason="reboot requested", reason_user="slurm")
+    return dataclasses.replace(there, started=NOW, reason_set=NOW, **changes)
+
+
+def there(**changes: Any) -> NodeSetState:
+    return state([pod("cpu-0", NEW, **{"created": NOW - MINUTE, "k8s_node": "m", **changes})])
+
+
+def decided(size: NodeSetState, seen: SlurmNode, *jobs: SlurmJob, hold: str = "") -> list[Action]:
+    listing = {seen.name: seen}
+    return decide(dataclasses.replace(size.seen(listing, FullListing(listing, jobs)), hold=hold)).actions
+
+
+RESTART = [DeletePod("cpu-0", "7", Purpose.REBOOT, "as scontrol reboot asked")]
+
+
+@pytest.mark.parametrize("states", [("DOWN",), ("DOWN", "DRAIN"), ("DOWN", "MAINTENANCE", "RESERVED")])
+def test_a_node_that_slurm_has_rebooted_gets_a_new_pod(states: tuple[str, ...]) -> None:
+    assert reboot.needs_full_listing(there().seen({"cpu-0": rebooted(*states)}))
+    assert full_listing.is_needed(there().seen({"cpu-0": rebooted(*states)}))
+    assert decided(there(), rebooted(*states)) == RESTART
+    person = rebooted("DOWN", "DRAIN", reason="bad fan", reason_user="alice")
+    assert decided(there(), person) == RESTART, "and his drain is nobody else's"
+
+
+@pytest.mark.parametrize(
+    "busy",
+    [rebooted("DOWN", "COMPLETING"), rebooted(allocated_cpus=1), rebooted(allocated_memory=1), rebooted(busy=True)],
+)
+def test_no_pod_goes_under_a_job(busy: SlurmNode) -> None:
+    assert decided(there(), busy) == []
+
+
+@pytest.mark.parametrize("kind", ["RUNNING", "SUSPENDED", "COMPLETING"])
+def test_a_job_that_only_the_listing_of_jobs_shows_keeps_the_pod(kind: str) -> None:
+    assert decided(there(), rebooted(), job(1, kind, "cpu-0")) == []
+
+
+def test_it_waits_until_slurm_has_rebooted_the_node() -> None:
+    for states in (("IDLE", "REBOOT_REQUESTED"), ("IDLE", "DRAIN", "REBOOT_REQUESTED"), ("MIXED", "REBOOT_REQUESTED")):
+        asked = node("cpu-0", *states, reason="Reboot ASAP", reason_user="alice")
+        assert not reboot.needs_full_listing(there().seen({"cpu-0": asked}))
+        assert decided(there(), asked) == []
+
+
+def test_the_new_pod_is_left_alone_until_its_slurmd_registers() -> None:
+    after = NOW + MINUTE
+    assert decided(there(created=after, ready=False), rebooted()) == [], "it is younger than the reboot"
+    assert decided(there(created=after, ready=True), rebooted()) == []
+    assert decided(there(ready=False, created=NOW, terminating=True), rebooted()) == []
+    never = rebooted()
+    assert decided(there(ready=False), dataclasses.replace(never, started=NOW - 2 * MINUTE)) == [], "of another pod"
+
+
+def test_a_pod_on_a_lost_machine_and_one_that_is_held_stay() -> None:
+    away = dataclasses.replace(there(), k8s_nodes={"m": K8sNode(away_since=NOW)})
+    assert not [each for each in decided(away, rebooted()) if isinstance(each, DeletePod)]
+    assert decided(there(), rebooted(), hold="pulumi up is under way") == []
+
+
+def test_nobody_takes_a_reboot_for_a_persons_word() -> None:
+    assert not [each for each in decided(there(), rebooted()) if isinstance(each, DrainDown)]
+
+
+def test_a_reboot_is_told_and_blocks_nothing() -> None:
+    _, found = status.node_set(there().seen({"cpu-0": rebooted()}))
+    assert [(each.reason, each.message) for each in found] == [
+        (Reason.NODES_REBOOT, "cpu-0 starts anew, as scontrol reboot asked")
+    ]
+    _, found = status.node_set(there().seen({"cpu-0": node("cpu-0", "IDLE", "REBOOT_REQUESTED")}))
+    assert [*found] == [], "it takes jobs until it is idle"
+
+
+def test_a_node_that_an_update_took_keeps_its_slot_while_it_is_rebooted() -> None:
+    two = changed(state([pod("cpu-0", NEW, ready=False), pod("cpu-1")]), updating=frozenset({"cpu-0"}))
+    assert update.holding_slots(two.seen({"cpu-0": rebooted(), "cpu-1": node("cpu-1")})) == {"cpu-0"}
+    person = rebooted("DOWN", "DRAIN", reason="bad fan", reason_user="alice")
+    assert update.holding_slots(two.seen({"cpu-0": person, "cpu-1": node("cpu-1")})) == frozenset()

@@ -1,0 +1,479 @@
+"""Promises about a changed pod template: nodes move as they fall idle, a few at a time, and no job notices."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from typing import Any
+
+import pytest
+from slurm_operator.actions import Action, DeletePod, Drain, Purpose, RequeueJobs, Undrain
+from slurm_operator.decide.cluster import daemons, status
+from slurm_operator.decide.node_sets import node_set as whole
+from slurm_operator.decide.node_sets import undrain, update
+from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.decide.nodes.workers import NodeSetState
+from slurm_operator.findings import Findings, under_way
+from slurm_operator.parse.resources import parse_node_set
+from slurm_operator.state.kubernetes import K8sNode, Pod
+from slurm_operator.state.resources import RemovalPolicy, Restart, UpdatePolicy
+from slurm_operator.state.slurm import FullListing, Running, SlurmJob, SlurmNode
+
+from contract import reasons
+from contract.conditions import Reason
+from tests.operator.states.seen_clusters import world
+from tests.operator.states.sets import NOW, changed, job, node, node_set
+
+REASON = "pulumi-slurm:update"
+OLD, NEW = "cpu-old", "cpu-new"
+
+
+def pod(name: str, revision: str = OLD, **changes: object) -> Pod:
+    there = Pod(name, "worker", ready=True, running=True, created=NOW, revision=revision, uid="7")
+    return dataclasses.replace(there, **changes)  # type: ignore[arg-type]  # Keys by table.
+
+
+def updating(name: str, *states: str, cpus: int = 0, **more: Any) -> SlurmNode:
+    drained = node(name, *(states or ("IDLE",)), "DRAIN", cpus=cpus, reason=REASON, reason_user="slurm")
+    return dataclasses.replace(drained, **more)
+
+
+def state(pods: list[Pod], wanted: int | None = None, current: int | None = None, **policy: object) -> NodeSetState:
+    size = len(pods) if current is None else current
+    there = node_set(size if wanted is None else wanted, size, pods, NOW)
+    return changed(there, revision=NEW, update=UpdatePolicy(**policy))  # type: ignore[arg-type]
+
+
+def decide(
+    size: NodeSetState, nodes: list[SlurmNode], jobs: list[SlurmJob] | None = None, hold: str = ""
+) -> list[Action]:
+    listing = {each.name: each for each in nodes}
+    seen = dataclasses.replace(size.seen(listing, FullListing(listing, tuple(jobs or []))), hold=hold)
+    return [*undrain.actions(seen), *update.actions(seen)]
+
+
+def remembering(size: NodeSetState, *names: str) -> NodeSetState:
+    """The same set when an update was seen to take those nodes, which did not work since."""
+    return changed(size, updating=frozenset(names))
+
+
+def restarted(name: str) -> DeletePod:
+    return DeletePod(name, "7", Purpose.UPDATE, "a new one has the current template")
+
+
+def three(**policy: Any) -> NodeSetState:
+    return state([pod(f"cpu-{n}") for n in range(3)], **policy)
+
+
+ALL_IDLE = [node(f"cpu-{n}") for n in range(3)]
+
+
+def test_a_set_of_the_newest_template_is_left_alone() -> None:
+    current = state([pod("cpu-0", NEW)])
+    assert decide(current, [node("cpu-0")]) == []
+    assert not update.needs_full_listing(current.seen({"cpu-0": node("cpu-0")}))
+
+
+def test_a_repair_that_was_noted_takes_no_room_and_brings_the_template() -> None:
+    noted = changed(state([pod("cpu-0"), pod("cpu-1")]), restarts=(Restart("cpu-1", NOW),))
+    unfit = node("cpu-1", "IDLE", "DRAIN", reason="pulumi-slurm:health gpus: 3 of 4", reason_user="root")
+    assert decide(noted, [node("cpu-0"), unfit]) == [Drain("cpu-0", REASON)]
+
+
+def test_as_long_as_the_newest_template_is_unknown_nothing_moves() -> None:
+    unknown = changed(three(), revision="")
+    assert decide(unknown, ALL_IDLE) == []
+    assert decide(unknown, [updating("cpu-0", "MIXED", cpus=1), *ALL_IDLE[1:]]) == [], "its drain stays"
+
+
+def test_as_many_nodes_are_drained_as_may_be_out_of_service() -> None:
+    assert decide(three(), ALL_IDLE) == [Drain("cpu-2", REASON)]
+    assert decide(three(max_unavailable=2), ALL_IDLE) == [Drain("cpu-2", REASON), Drain("cpu-1", REASON)]
+    assert decide(three(max_unavailable=9), ALL_IDLE) == [Drain(f"cpu-{n}", REASON) for n in (2, 1, 0)]
+
+
+@pytest.mark.parametrize(("cpus", "action"), [(0, Drain("cpu-0", REASON)), (1, Undrain("cpu-0"))])
+def test_a_node_that_stays_after_all_gets_one_action_its_update_if_it_is_idle(cpus: int, action: Action) -> None:
+    base = "MIXED" if cpus else "IDLE"
+    there = {"cpu-0": node("cpu-0", base, "DRAIN", cpus=cpus, reason=reasons.SCALE_IN, reason_user="slurm")}
+    seen = state([pod("cpu-0")]).seen(there, FullListing(there, ()))
+    assert whole.decide(seen).actions == [action]
+
+
+@pytest.mark.parametrize(
+    ("percent", "size", "room"), [(25, 10, 3), (25, 8, 2), (1, 3, 1), (34, 3, 2), (100, 3, 3), (7, 10_000, 700)]
+)
+def test_a_percentage_is_one_of_the_wanted_nodes_rounded_up(percent: int, size: int, room: int) -> None:
+    pods = [pod(f"cpu-{n}") for n in range(size)]
+    found = decide(state(pods, percent=percent), [node(each.name) for each in pods])
+    assert len(found) == room
+
+
+def test_a_percentage_is_read_from_the_resource() -> None:
+    spec = {"cluster": "test", "statefulSet": "cpu", "update": {"maxUnavailable": "25%", "paused": True}}
+    body = {"metadata": {"name": "cpu"}, "spec": spec, "status": {"updating": ["cpu-1"]}}
+    read = parse_node_set(body)
+    assert read.update == UpdatePolicy(percent=25, paused=True)
+    assert read.updating == {"cpu-1"}
+    assert parse_node_set({**body, "spec": {**spec, "update": {"maxUnavailable": 3}}}).update == UpdatePolicy(3)
+
+
+UNFIT: dict[str, Any] = {"reason": "pulumi-slurm:health gpus: 3 of 4", "reason_user": "root"}
+BY_MACHINE: dict[str, Any] = {"reason": "pulumi-slurm:node k8s-2 is tainted a", "reason_user": "slurm"}
+LOST = K8sNode(away_since=NOW - datetime.timedelta(hours=1))
+
+
+@pytest.mark.parametrize(
+    ("bad", "seen", "memory"),
+    [
+        (pod("cpu-2", NEW), node("cpu-2", "IDLE", "DRAIN", **UNFIT), []),
+        (pod("cpu-2", NEW), node("cpu-2", "IDLE", "DRAIN", **UNFIT), ["cpu-2"]),
+        (pod("cpu-2", NEW), node("cpu-2", "IDLE", "DRAIN", reason="pulumi-slurm:jail: x", reason_user="root"), []),
+        (pod("cpu-2", NEW), node("cpu-2", "IDLE", "DRAIN", **BY_MACHINE), ["cpu-2"]),
+        (pod("cpu-2", NEW), node("cpu-2", "IDLE", "DRAIN", reason="bad disk", reason_user="alice"), ["cpu-2"]),
+        (pod("cpu-2", NEW), node("cpu-2", "DOWN"), []),
+        (pod("cpu-2", NEW, ready=False, running=False), None, []),
+        (pod("cpu-2", k8s_node="k8s-2", ready=False), updating("cpu-2", "DOWN"), ["cpu-2"]),
+        (pod("cpu-2", NEW, k8s_node="k8s-2", ready=False), node("cpu-2", "DOWN"), ["cpu-2"]),
+        (pod("cpu-2", k8s_node="k8s-2", ready=False), node("cpu-2", "DOWN", reason="Not responding"), []),
+    ],
+    ids=[
+        *("unfit", "its host is at fault", "its jail fails later", "its host is emptied", "drained by somebody"),
+        *("down later", "never scheduled", "drained and lost", "updated and lost", "lost"),
+    ],
+)
+def test_what_an_update_has_not_taken_or_does_not_keep_out_holds_up_no_other(
+    bad: Pod, seen: SlurmNode | None, memory: list[str]
+) -> None:
+    size = remembering(state([pod("cpu-0"), pod("cpu-1"), bad]), *memory)
+    size = dataclasses.replace(size, k8s_nodes={"k8s-2": LOST})
+    there = [node("cpu-0"), node("cpu-1"), *([seen] if seen else [])]
+    assert [action for action in decide(size, there) if isinstance(action, Drain)] == [Drain("cpu-1", REASON)]
+
+
+def test_nodes_that_break_together_under_a_new_template_hold_their_slots() -> None:
+    pods = [pod("cpu-0"), *(pod(f"cpu-{n}", NEW) for n in (1, 2))]
+    size = remembering(state(pods), "cpu-1", "cpu-2")
+    assert decide(size, [node("cpu-0"), *(node(f"cpu-{n}", "IDLE", "DRAIN", **UNFIT) for n in (1, 2))]) == []
+
+
+def test_a_pod_that_the_update_deleted_and_that_finds_no_machine_holds_its_slot() -> None:
+    pending = pod("cpu-2", NEW, ready=False, running=False)
+    size = state([pod("cpu-0"), pod("cpu-1"), pending])
+    assert decide(remembering(size, "cpu-2"), [*ALL_IDLE[:2], updating("cpu-2", "DOWN")]) == []
+    assert decide(remembering(size, "cpu-2"), ALL_IDLE[:2]) == [], "its record went, for it had another size"
+
+
+def test_a_pod_without_a_machine_moves_to_the_template_beside_the_others() -> None:
+    size = state([pod("cpu-0"), pod("cpu-1"), pod("cpu-2", ready=False, running=False)])
+    found = decide(size, [*ALL_IDLE[:2], node("cpu-2", "DOWN", reason="Not responding", reason_user="slurm")])
+    assert found == [Drain("cpu-2", REASON), Drain("cpu-1", REASON)]
+    assert update.begun(size, found) == {"cpu-1"}
+
+
+def test_a_node_is_taken_from_its_drain_until_it_works() -> None:
+    def taken(there: Pod, *seen: SlurmNode, before: bool = True) -> bool:
+        size = remembering(state([there]), *["cpu-0"] * before)
+        return update.taken(size.seen({each.name: each for each in seen})) == {"cpu-0"}
+
+    new = node("cpu-0", "IDLE", "DRAIN", reason="pulumi-slurm:new", reason_user="slurm")
+    broken = node("cpu-0", "IDLE", "DRAIN", reason="pulumi-slurm:jail: x", reason_user="root")
+    assert not taken(pod("cpu-0"), node("cpu-0"), before=False)
+    assert taken(pod("cpu-0"), updating("cpu-0"), before=False)
+    assert taken(pod("cpu-0", NEW, ready=False, running=False))
+    assert taken(pod("cpu-0", NEW, ready=False), new)
+    assert taken(pod("cpu-0", NEW, ready=False), broken)
+    assert taken(pod("cpu-0", NEW, ready=False), node("cpu-0"))
+    assert not taken(pod("cpu-0", NEW), node("cpu-0"))
+    assert not taken(pod("cpu-0", NEW, ready=False), broken, before=False)
+
+
+def test_whom_an_update_passes_by_is_told() -> None:
+    pending = pod("cpu-1", ready=False, running=False, trouble="Unschedulable: 0/9 nodes are available")
+    size = state([pod("cpu-0"), pending, pod("cpu-2", k8s_node="k8s-2", ready=False)])
+    size = dataclasses.replace(size, k8s_nodes={"k8s-2": LOST})
+    said = "cpu-1 (Pending: Unschedulable: 0/9 nodes are available), cpu-2 (k8s-2 is lost)"
+    told = under_way(Reason.UPDATE_PASSES_BY, f"node set cpu: the update passes by {said} and goes on with the others")
+    assert judge(size, [node("cpu-0"), node("cpu-2", "DOWN")])[1].progressing[1] == told
+    paused = changed(size, update=UpdatePolicy(paused=True))
+    assert told not in judge(paused, [node("cpu-0"), node("cpu-2", "DOWN")])[1].progressing
+
+
+def test_idle_nodes_move_before_those_with_work() -> None:
+    nodes = [node("cpu-0", "MIXED", cpus=1), node("cpu-1"), node("cpu-2", "ALLOCATED", cpus=2)]
+    assert decide(three(), nodes) == [Drain("cpu-1", REASON)]
+
+
+def test_an_idle_drained_nodes_pod_is_restarted() -> None:
+    nodes = [node("cpu-0"), node("cpu-1"), updating("cpu-2")]
+    assert update.needs_full_listing(three().seen({each.name: each for each in nodes}))
+    assert decide(three(), nodes) == [restarted("cpu-2")]
+
+
+def test_a_node_with_a_job_is_drained_and_waited_for() -> None:
+    nodes = [node("cpu-0"), node("cpu-1"), updating("cpu-2", "MIXED", cpus=1)]
+    assert not update.needs_full_listing(three().seen({each.name: each for each in nodes}))
+    assert decide(three(), nodes, [job(1, "RUNNING", "cpu-2")]) == []
+
+
+@pytest.mark.parametrize("is_now", ["RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "SOME_NEW_STATE"])
+def test_a_node_that_reads_idle_but_is_named_by_a_job_keeps_its_pod(is_now: str) -> None:
+    assert decide(state([pod("cpu-0")]), [updating("cpu-0")], [job(1, is_now, "cpu-0")]) == []
+
+
+def test_no_pod_is_restarted_without_a_full_listing_or_on_a_drain_that_it_alone_shows() -> None:
+    size = state([pod("cpu-0")])
+    assert update.actions(size.seen({"cpu-0": updating("cpu-0")})) == []
+    later = FullListing({"cpu-0": updating("cpu-0")}, ())
+    assert update.actions(size.seen({"cpu-0": node("cpu-0")}, later)) == [Drain("cpu-0", REASON)]
+    undrained = FullListing({"cpu-0": node("cpu-0")}, ())
+    assert update.actions(size.seen({"cpu-0": updating("cpu-0")}, undrained)) == []
+
+
+def test_a_node_that_somebody_drained_keeps_pod_and_drain_and_holds_up_no_other() -> None:
+    theirs = node("cpu-2", "IDLE", "DRAIN", reason="bad disk", reason_user="root")
+    assert decide(three(), [node("cpu-0"), node("cpu-1"), theirs]) == [Drain("cpu-1", REASON)]
+    same_words = dataclasses.replace(theirs, reason=REASON)
+    assert decide(state([pod("cpu-2")], 3, 3), [same_words]) == []
+
+
+@pytest.mark.parametrize(
+    ("there", "record"),
+    [
+        ([pod("cpu-2", NEW, ready=False)], []),
+        ([pod("cpu-2", NEW)], []),
+        ([pod("cpu-2", NEW, ready=False)], [node("cpu-2")]),
+        ([pod("cpu-2", NEW)], [node("cpu-2", "DOWN")]),
+        ([pod("cpu-2", NEW)], [node("cpu-2", "IDLE", "DRAIN", reason="pulumi-slurm:jail: x", reason_user="root")]),
+        ([pod("cpu-2", terminating=True)], [updating("cpu-2")]),
+        ([], []),
+    ],
+    ids=["starting", "not registered", "not ready", "down", "its jail fails", "ending", "gone"],
+)
+def test_the_next_node_waits_until_the_one_before_works(there: list[Pod], record: list[SlurmNode]) -> None:
+    size = state([pod("cpu-0"), pod("cpu-1"), *there], current=3)
+    assert decide(remembering(size, "cpu-2"), [node("cpu-0"), node("cpu-1"), *record]) == []
+
+
+def test_the_next_node_moves_when_the_one_before_works() -> None:
+    size = remembering(state([pod("cpu-0"), pod("cpu-1"), pod("cpu-2", NEW)]), "cpu-2")
+    assert not update.taken(size.seen({each.name: each for each in ALL_IDLE}))
+    assert decide(size, ALL_IDLE) == [Drain("cpu-1", REASON)]
+
+
+def test_a_broken_template_that_is_repaired_replaces_the_pods_that_never_came_up() -> None:
+    broken = pod("cpu-1", "cpu-broken", ready=False, running=False)
+    size = remembering(state([pod("cpu-0", "cpu-broken"), broken]), "cpu-1")
+    assert update.needs_full_listing(size.seen({"cpu-0": node("cpu-0")}))
+    assert decide(size, [node("cpu-0")]) == [restarted("cpu-1")]
+
+
+def by_itself(name: str, reason: str, *states: str, cpus: int = 0) -> SlurmNode:
+    return node(name, *(states or ("IDLE",)), "DRAIN", cpus=cpus, reason=f"pulumi-slurm:{reason}", reason_user="root")
+
+
+@pytest.mark.parametrize("reason", ["new", "jail: stale", "health gpus: no driver"])
+def test_a_broken_template_that_is_repaired_replaces_the_pods_that_registered_and_found_themselves_unfit(
+    reason: str,
+) -> None:
+    seen = [node("cpu-0"), by_itself("cpu-1", reason)]
+    broken = state([pod("cpu-0", NEW), pod("cpu-1", "cpu-broken", ready=False)])
+    assert decide(broken, seen) == [Drain("cpu-1", REASON)], "the path of every update from there on"
+    assert decide(broken, seen, hold="pulumi up is under way") == []
+    assert decide(changed(broken, update=UpdatePolicy(paused=True)), seen) == []
+    assert decide(broken, [node("cpu-0"), by_itself("cpu-1", reason, "MIXED", cpus=1)]) == []
+    assert decide(broken, [updating("cpu-0", "MIXED", cpus=1), seen[1]])[1:] == [], "there is no room"
+    noted = changed(broken, restarts=(Restart("cpu-1", NOW),))
+    assert decide(noted, seen) == [], "its repair brings the template, too"
+
+
+def test_a_repaired_template_replaces_a_pod_that_never_came_up_under_the_record_of_one_that_was_to_go() -> None:
+    broken = state([pod("cpu-0", NEW), pod("cpu-1", "cpu-broken", ready=False, running=False)])
+    before = NOW - datetime.timedelta(hours=1)
+    orphaned_record = node("cpu-1", "DOWN", "DRAIN", reason="pulumi-slurm:scale-in", reason_user="slurm")
+    orphaned_record = dataclasses.replace(orphaned_record, started=before)
+    assert decide(broken, [node("cpu-0"), orphaned_record]) == [Drain("cpu-1", REASON)]
+    relabelled = updating("cpu-1", "DOWN", started=before, reason_set=NOW)
+    assert decide(broken, [node("cpu-0"), relabelled]) == [restarted("cpu-1")]
+
+
+def test_a_node_that_never_worked_moves_first_and_an_unfit_one_last_which_would_hold_up_the_others() -> None:
+    def first(*records: SlurmNode) -> list[Action]:
+        return [action for action in decide(three(), [*records]) if isinstance(action, Drain)]
+
+    assert first(by_itself("cpu-0", "new"), node("cpu-1"), node("cpu-2")) == [Drain("cpu-0", REASON)]
+    for reason in ("jail: stale", "health space: /tmp is full", "health gpus: 3 of 4"):
+        unfit = by_itself("cpu-2", reason)
+        assert first(node("cpu-0"), node("cpu-1"), unfit) == [Drain("cpu-1", REASON)]
+        assert first(node("cpu-0", "MIXED", cpus=1), node("cpu-1", "MIXED", cpus=1), unfit) == [Drain("cpu-1", REASON)]
+        assert first(*(by_itself(f"cpu-{n}", reason) for n in range(3))) == [Drain("cpu-2", REASON)]
+
+
+def test_a_node_whose_machine_is_away_moves_last_for_its_pod_cannot_end() -> None:
+    pods = [pod(f"cpu-{n}", k8s_node=f"k8s-{n}") for n in range(3)]
+    away = dataclasses.replace(state(pods), k8s_nodes={"k8s-2": K8sNode(away_since=NOW)})
+    silent = node("cpu-2", "DOWN", "NOT_RESPONDING")
+    assert decide(away, [node("cpu-0"), node("cpu-1", "MIXED", cpus=1), silent]) == [Drain("cpu-0", REASON)]
+    assert decide(dataclasses.replace(away, k8s_nodes={}), [*ALL_IDLE[:2], silent]) == [Drain("cpu-2", REASON)]
+
+
+def test_no_update_begins_on_a_node_that_is_reserved_unless_for_maintenance() -> None:
+    reserved, serviced = node("cpu-2", "IDLE", "RESERVED"), node("cpu-0", "IDLE", "RESERVED", "MAINTENANCE")
+    assert decide(three(), [node("cpu-0"), node("cpu-1", "MIXED", cpus=1), reserved]) == [Drain("cpu-0", REASON)]
+    assert decide(three(), [serviced, node("cpu-1"), reserved]) == [Drain("cpu-0", REASON)], "for that it is reserved"
+    assert decide(state([pod("cpu-2")]), [reserved]) == []
+    unfit, new = (by_itself("cpu-0", reason, "IDLE", "RESERVED") for reason in ("health gpus: 3 of 4", "new"))
+    assert decide(state([pod("cpu-0")]), [unfit]) == [], "it may lift its own drain at any moment"
+    assert decide(state([pod("cpu-0", ready=False)]), [new]) == [Drain("cpu-0", REASON)], "it serves nobody as it is"
+
+
+@pytest.mark.parametrize("flags", [("RESERVED",), ("RESERVED", "MAINTENANCE"), ("MAINTENANCE",)])
+def test_a_reservation_does_not_keep_a_drained_pod_from_its_update_for_the_record_stays(flags: tuple[str, ...]) -> None:
+    assert decide(state([pod("cpu-0")]), [updating("cpu-0", "IDLE", *flags)]) == [restarted("cpu-0")]
+    assert decide(state([pod("cpu-0")]), [updating("cpu-0", "MIXED", *flags, cpus=1)]) == []
+    assert decide(state([pod("cpu-0")]), [updating("cpu-0", "IDLE", *flags)], [job(1, "SUSPENDED", "cpu-0")]) == []
+
+
+def test_half_a_listing_restarts_nothing() -> None:
+    assert decide(state([pod("cpu-0")]), []) == [], "a ready pod must have a record"
+
+
+def test_a_template_that_is_changed_back_gives_the_node_back() -> None:
+    size = state([pod("cpu-0", NEW)])
+    assert decide(size, [updating("cpu-0", "MIXED", cpus=1)]) == [Undrain("cpu-0")]
+    assert decide(state([pod("cpu-0", NEW, ready=False)]), [updating("cpu-0")]) == [], (
+        "perhaps its predecessor's record"
+    )
+
+
+def test_an_unfit_node_whose_update_is_taken_back_or_paused_tells_again_what_it_lacks() -> None:
+    since = NOW + datetime.timedelta(minutes=1)
+    relabelled = updating("cpu-0", started=since, reason_set=since)
+    as_new = [Drain("cpu-0", "pulumi-slurm:new")]
+    assert decide(state([pod("cpu-0", NEW, ready=False)]), [relabelled]) == as_new, "it takes no job meanwhile"
+    assert decide(state([pod("cpu-0", ready=False)], paused=True), [relabelled]) == as_new
+    predecessors = dataclasses.replace(relabelled, started=NOW - datetime.timedelta(minutes=1))
+    assert decide(state([pod("cpu-0", NEW, ready=False)]), [predecessors]) == []
+
+
+def test_a_new_slurmd_on_its_predecessors_record_is_given_back_when_its_pod_is_ready() -> None:
+    size = state([pod("cpu-0", NEW, created=NOW + datetime.timedelta(seconds=50))])
+    taken_over = updating("cpu-0", reason_set=NOW, started=NOW + datetime.timedelta(seconds=60))
+    assert decide(size, [taken_over]) == [Undrain("cpu-0")]
+
+
+@pytest.mark.parametrize("size", [state([pod("cpu-0")], paused=True), state([pod("cpu-0", NEW)])])
+def test_a_slurmd_that_only_read_another_configuration_under_its_drain_is_given_back(size: NodeSetState) -> None:
+    since = NOW + datetime.timedelta(hours=1)
+    read = updating("cpu-0", reason_set=since, started=since + datetime.timedelta(hours=1))
+    assert decide(size, [read]) == [Undrain("cpu-0")]
+
+
+def test_a_pause_starts_nothing_and_gives_drained_nodes_back() -> None:
+    assert decide(three(paused=True), [node("cpu-0"), node("cpu-1"), updating("cpu-2")]) == [Undrain("cpu-2")]
+
+
+def test_while_newer_daemons_come_first_nothing_begins_and_drains_stay() -> None:
+    assert decide(three(), [node("cpu-0"), node("cpu-1"), updating("cpu-2")], hold="slurmctld first") == []
+
+
+def test_the_deadline_takes_jobs_only_after_it_and_only_if_there_is_one() -> None:
+    busy = [updating("cpu-0", "MIXED", cpus=1, reason_set=NOW - datetime.timedelta(hours=1))]
+    running = [job(1, "RUNNING", "cpu-0")]
+    one = [pod("cpu-0")]
+    assert decide(state(one), busy, running) == []
+    assert decide(state(one, deadline_seconds=3601), busy, running) == []
+    assert decide(state(one, deadline_seconds=3599), busy, running) == [RequeueJobs("cpu-0")]
+
+
+def test_a_suspended_job_counts_as_work_where_jobs_were_listed() -> None:
+    drained = updating("cpu-0", reason_set=NOW - datetime.timedelta(hours=1))
+    suspended = [job(1, "SUSPENDED", "cpu-0")]
+    seen = slurm_nodes.with_jobs({"cpu-0": drained}, suspended)
+    size = state([pod("cpu-0")], deadline_seconds=60)
+    assert update.actions(size.seen(seen, FullListing({"cpu-0": drained}, tuple(suspended)))) == [RequeueJobs("cpu-0")]
+    assert judge(size, [*seen.values()])[1].progressing[0].reason == "UpdateWaitsForJobs"
+    leaving = changed(size, replicas=0, removal=RemovalPolicy(deadline_seconds=7200))
+    gone = [dataclasses.replace(seen["cpu-0"], reason="pulumi-slurm:scale-in")]
+    told = judge(leaving, gone)[1].progressing[1].message
+    assert "cpu-0 leaves when its jobs have ended, but at 2026-01-01 01:00:00" in told
+
+
+def test_an_update_that_died_holds_workers_and_says_so_and_repairs_only_what_is_current() -> None:
+    half = dataclasses.replace(world(), ledger_revision="r2")
+    read = Running("", NOW)
+    assert daemons.holds_workers(half, read, "run pulumi up --refresh") == "run pulumi up --refresh"
+    assert daemons.holds_workers(world(), read, "run pulumi up --refresh") == ""
+    assert [*update.without_outdated(state([pod("cpu-0"), pod("cpu-1", NEW)])).pods] == ["cpu-1"]
+
+
+def test_nodes_that_leave_are_not_updated() -> None:
+    assert decide(state([pod("cpu-0", NEW), pod("cpu-1")], wanted=1), [node("cpu-0"), node("cpu-1")]) == []
+
+
+def judge(size: NodeSetState, nodes: list[SlurmNode], hold: str = "") -> tuple[status.Counts, Findings]:
+    return status.node_set(dataclasses.replace(size.seen({each.name: each for each in nodes}), hold=hold))
+
+
+def test_an_update_within_its_budget_blocks_nothing_and_says_how_far_it_is() -> None:
+    size = state([pod("cpu-0"), pod("cpu-1", NEW)], current=3)
+    _, found = judge(size, [node("cpu-0"), node("cpu-1")])
+    assert found.blocking == []
+    assert found.progressing[0] == under_way(Reason.UPDATING, "node set cpu: 1 of 3 nodes have the current template")
+    _, worse = judge(state([pod("cpu-0")], current=3), [node("cpu-0")])
+    assert [each.reason for each in worse.blocking] == ["NodesNotReady"]
+
+
+def test_a_new_pod_that_does_not_come_up_under_its_predecessors_record_is_told_and_blocks() -> None:
+    size = state([pod("cpu-0", NEW), pod("cpu-1", NEW, ready=False)])
+    before = updating("cpu-1", "DOWN", started=NOW - datetime.timedelta(hours=1), reason_set=NOW)
+    _, found = judge(size, [node("cpu-0"), before])
+    assert [each.reason for each in (*found.blocking, *found.progressing)] == ["NodesNotReady", "NodesStarting"]
+    assert judge(state([pod("cpu-0", NEW), pod("cpu-1", NEW)]), [node("cpu-0"), before])[1].blocking == []
+
+
+@pytest.mark.parametrize(
+    ("age", "taken", "record", "blocks"),
+    [
+        (0, ["cpu-1"], updating("cpu-1", "DOWN"), False),
+        (299, ["cpu-1"], None, False),
+        (300, ["cpu-1"], updating("cpu-1", "DOWN"), True),
+        (0, [], updating("cpu-1", "DOWN"), True),
+        (0, ["cpu-0", "cpu-1"], None, True),
+    ],
+    ids=["starts", "starts with a new record", "does not come up", "was not taken", "more than room"],
+)
+def test_the_last_node_of_an_update_blocks_nothing_while_its_new_pod_starts(
+    age: int, taken: list[str], record: SlurmNode | None, blocks: bool
+) -> None:
+    made = {"created": NOW - datetime.timedelta(seconds=age), "ready": False}
+    first = pod("cpu-0", NEW, ready="cpu-0" not in taken)
+    size = remembering(state([first, pod("cpu-1", NEW, **made)]), *taken)
+    found = judge(size, [node("cpu-0"), *([record] if record else [])])[1]
+    assert [each.reason for each in found.blocking] == ["NodesNotReady"] * blocks
+    assert "NodesStarting" in {each.reason for each in found.progressing}
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_an_update_is_under_way_until_its_last_node_works(paused: bool) -> None:
+    ready, starts = pod("cpu-1", NEW), pod("cpu-1", NEW, running=False, ready=False)
+    steps = [
+        ([], updating("cpu-1"), "1 of 2 nodes have the current template; cpu-1 comes back from its update"),
+        ([starts], updating("cpu-1"), "cpu-1 not yet registered and usable"),
+        ([ready], updating("cpu-1"), "2 of 2 nodes have the current template; cpu-1 comes back from its update"),
+        ([ready], node("cpu-1"), None),
+    ]
+    for pods, record, expected in steps:
+        size = state([pod("cpu-0", NEW), *pods], current=2, paused=paused)
+        told = [each.message for each in judge(size, [node("cpu-0"), record])[1].progressing]
+        assert told == ([f"node set cpu: {expected}"] if expected else [])
+
+
+def test_an_update_that_waits_says_for_what() -> None:
+    busy = [node("cpu-0"), node("cpu-1"), updating("cpu-2", "MIXED", cpus=1)]
+    reasons = [
+        judge(three(), busy)[1].progressing[0].reason,
+        judge(three(paused=True), ALL_IDLE)[1].progressing[0].reason,
+        judge(three(), ALL_IDLE, "slurmctld first")[1].progressing[0].reason,
+    ]
+    assert reasons == ["UpdateWaitsForJobs", "UpdatePaused", "UpdateHeld"]

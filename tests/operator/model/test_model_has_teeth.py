@@ -1,0 +1,230 @@
+"""The model of test_model.py finds an operator that decides, acts, or keeps silent wrongly in one point."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Callable
+from typing import Any
+
+import hypothesis
+import pytest
+from hypothesis import stateful
+from slurm_operator import actions, drains, execute
+from slurm_operator.decide.node_sets import preconditions, reboot, records, remediate, undrain, update, window
+from slurm_operator.decide.nodes import slurm_nodes, workers
+from slurm_operator.decide.nodes.workers import NodeSetState
+from slurm_operator.state.slurm import Named, SlurmNode
+
+from contract import names, reasons
+from tests.operator.model.test_model import Model
+from tests.operator.played.played_cluster import ADMINISTRATOR, OUR_REASONS
+from tests.operator.states.sets import changed
+
+REAL_PERFORM, REAL_UPDATES = execute.Executor.perform, update.actions
+REAL_PLAN, REAL_STEP = remediate.plan, remediate._next_step
+REAL_WORK, REAL_FREE = slurm_nodes.has_work, workers._is_free
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def updates_ignore_their_budget(patch: pytest.MonkeyPatch) -> None:
+    def generous(state: NodeSetState) -> list[actions.Action]:
+        endless = dataclasses.replace(state.node_set.update, max_unavailable=9, percent=None)
+        return REAL_UPDATES(changed(state, update=endless))
+
+    patch.setattr(update, "actions", generous)
+
+
+def updates_forget_what_came_back_and_does_not_work(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(update, "_is_taken", lambda _, worker: worker.drain is drains.Owner.UPDATE)
+
+
+def a_bad_machine_takes_an_updates_slot(patch: pytest.MonkeyPatch) -> None:
+    def all_that_are_away(state: NodeSetState) -> frozenset[str]:
+        return frozenset(
+            each.name for each in state.members() if each.node is None or not slurm_nodes.is_usable(each.node)
+        )
+
+    patch.setattr(update, "holding_slots", all_that_are_away)
+
+
+def anybody_may_call_a_node_unfit(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(drains, "_NODES_OWN", drains._NODES_OWN | {ADMINISTRATOR})
+
+
+def repairs_ignore_their_budget(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(remediate, "_room", lambda *_: 9)
+
+
+def nobody_looks_at_who_drained(patch: pytest.MonkeyPatch) -> None:
+    owner = drains.owner
+
+    def by_anybody(node: SlurmNode) -> drains.Owner | None:
+        return owner(dataclasses.replace(node, reason_user=names.SLURM_USER) if node.reason in OUR_REASONS else node)
+
+    patch.setattr(drains, "owner", by_anybody)
+
+
+def a_drain_is_lifted_without_another_look(patch: pytest.MonkeyPatch) -> None:
+    async def hasty(executor: execute.Executor, rest: Any, decided: actions.Action) -> str:
+        if not isinstance(decided, actions.Undrain):
+            return await REAL_PERFORM(executor, rest, decided)
+        await rest.undrain(decided.node)
+        return "undrained"
+
+    patch.setattr(execute.Executor, "perform", hasty)
+
+
+def suspended_jobs_are_not_waited_for_in_a_deep_queue(patch: pytest.MonkeyPatch) -> None:
+    def without_memory(node: SlurmNode) -> bool:
+        return REAL_WORK(dataclasses.replace(node, allocated_memory=0))
+
+    patch.setattr(slurm_nodes, "has_work", without_memory)
+
+
+def records_of_nodes_do_not_count(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(slurm_nodes, "has_work", lambda node: node.busy)
+    patch.setattr(slurm_nodes, "_IDLE_STATES", slurm_nodes._IDLE_STATES | {"ALLOCATED", "MIXED", "COMPLETING"})
+
+
+def a_pod_goes_without_its_drain(patch: pytest.MonkeyPatch) -> None:
+    def is_free(state: NodeSetState, worker: workers.Worker, busy: frozenset[str]) -> bool:
+        is_there = worker.pod is not None or worker.leaves
+        return state.full_listing is not None and is_there and worker.name not in busy
+
+    patch.setattr(workers, "_is_free", is_free)
+    patch.setattr(workers.Worker, "may_leave", property(lambda worker: worker.is_free))
+    # Nor by the last look, right before it goes.
+    patch.setattr(slurm_nodes, "may_leave", lambda node: not slurm_nodes.has_work(node))
+    patch.setattr(preconditions, "pod_may_end", lambda _, node: node is None or not slurm_nodes.has_work(node))
+
+
+def a_node_without_a_record_has_no_work(patch: pytest.MonkeyPatch) -> None:
+    def is_free(state: NodeSetState, worker: workers.Worker, busy: frozenset[str]) -> bool:
+        is_unknown = worker.pod is not None and not worker.records
+        return (state.full_listing is not None and is_unknown) or REAL_FREE(state, worker, busy)
+
+    patch.setattr(workers, "_is_free", is_free)
+
+
+def a_node_serves_while_its_pod_may_be_evicted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(undrain, "_may_serve", lambda _: True)
+
+
+def deadlines_have_always_passed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(slurm_nodes, "is_overdue", lambda node, *_: slurm_nodes.has_work(node))
+
+
+def the_breaker_never_opens(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(NodeSetState, "have_one_cause", lambda *_: False)
+
+
+def nothing_is_drained_before_it_leaves(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(drains, "is_drained", lambda _: True)
+
+
+def attempts_are_not_counted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(remediate, "_tried", lambda *_: [])
+
+
+def attempts_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(remediate, "REMEMBERED", datetime.timedelta(hours=1))
+
+
+def another_machine_comes_before_restarts(patch: pytest.MonkeyPatch) -> None:
+    def hasty(state: NodeSetState, worker: workers.Worker) -> remediate.RemediationStep:
+        replaced = remediate._may_be_replaced(state, worker)
+        return remediate.RemediationStep.REPLACE if replaced else REAL_STEP(state, worker)
+
+    patch.setattr(remediate, "_next_step", hasty)
+
+
+def nodes_are_given_up_silently(patch: pytest.MonkeyPatch) -> None:
+    def silent(state: NodeSetState) -> remediate.Plan:
+        plan = REAL_PLAN(state)
+        return dataclasses.replace(plan, findings=tuple(each for each in plan.findings if each.reason != "GaveUp"))
+
+    patch.setattr(remediate, "plan", silent)
+
+
+def a_repair_builds_on_the_nodes_own_drain(patch: pytest.MonkeyPatch) -> None:
+    anothers, may_become = drains.is_anothers, drains.may_become
+    # Nor is it asked anywhere else who wrote the drain, before it is lifted or replaced.
+    for each in ("is_held_for_repair", "is_operators", "is_liftable"):
+        patch.setattr(drains, each, drains.is_drained)
+    patch.setattr(drains, "is_anothers", lambda node: not drains.is_drained(node) and anothers(node))
+    taken_over = (reasons.NEW, reasons.SCALE_IN)
+    patch.setattr(drains, "may_become", lambda node, reason: reason in taken_over or may_become(node, reason))
+
+
+def what_somebody_said_is_not_asked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(drains, "is_anothers", lambda _: False)
+
+
+def records_go_whoever_names_them(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(records, "named", lambda *_: Named(frozenset(), frozenset()))
+
+
+def records_never_go_for_another_size(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(records, "has_other_size", lambda *_: False)
+
+
+def windows_are_always_open(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(window, "is_open", lambda *_: True)
+
+
+def a_reboot_is_done_again_and_again(patch: pytest.MonkeyPatch) -> None:
+    def again(worker: workers.Worker, node: SlurmNode | None) -> bool:
+        is_there = worker.pod is not None and not worker.pod.terminating
+        return is_there and node is not None and slurm_nodes.may_reboot(node)
+
+    patch.setattr(reboot, "_is_of_before", again)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        a_reboot_is_done_again_and_again,
+        windows_are_always_open,
+        updates_ignore_their_budget,
+        updates_forget_what_came_back_and_does_not_work,
+        a_bad_machine_takes_an_updates_slot,
+        anybody_may_call_a_node_unfit,
+        repairs_ignore_their_budget,
+        nobody_looks_at_who_drained,
+        a_drain_is_lifted_without_another_look,
+        suspended_jobs_are_not_waited_for_in_a_deep_queue,
+        records_of_nodes_do_not_count,
+        a_pod_goes_without_its_drain,
+        a_node_without_a_record_has_no_work,
+        a_node_serves_while_its_pod_may_be_evicted,
+        deadlines_have_always_passed,
+        the_breaker_never_opens,
+        nothing_is_drained_before_it_leaves,
+        attempts_are_not_counted,
+        attempts_are_forgotten,
+        another_machine_comes_before_restarts,
+        nodes_are_given_up_silently,
+        a_repair_builds_on_the_nodes_own_drain,
+        what_somebody_said_is_not_asked,
+        records_go_whoever_names_them,
+        records_never_go_for_another_size,
+    ],
+)
+@pytest.mark.timeout(900)  # As the model itself.
+@pytest.mark.usefixtures("examples_of_its_own")
+def test_the_model_finds(spoil: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = hypothesis.settings(
+        # Ends with the first find, nearly always within 250.
+        max_examples=2000,
+        deadline=None,
+        stateful_step_count=50,
+        derandomize=True,
+        database=None,
+        phases=[hypothesis.Phase.generate],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    spoil(monkeypatch)
+    with pytest.raises(AssertionError):
+        # hypothesis declares no types for this function. No other one runs a model with settings of its own.
+        stateful.run_state_machine_as_test(Model, settings=settings)  # type: ignore[no-untyped-call]

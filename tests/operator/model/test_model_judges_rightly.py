@@ -1,0 +1,106 @@
+"""Histories in which the operator is right, and which the model of test_model.py once took for faults.
+
+And those that a random walk seldom plays, in which a wrong operator is found.
+"""
+
+from __future__ import annotations
+
+import pytest
+from slurm_operator import drains
+from slurm_operator.decide.node_sets import records
+from slurm_operator.state.slurm import SlurmNode
+
+from contract import names, reasons
+from tests.operator.model.test_model import Model
+from tests.operator.played.played_cluster import BROKEN
+
+
+def played(size: int) -> Model:
+    model = Model()
+    model.a_set_runs(size=size, room=1, update=None, removal=None, steps=(True, False))
+    return model
+
+
+def goes_on(model: Model, passes: int) -> None:
+    for _ in range(passes):
+        model.the_operator_passes()
+        model.kubernetes_steps()
+        model.time_passes(1)
+
+
+def test_nodes_that_are_out_together_may_all_be_mended() -> None:
+    """A bad host lends its slot to another node; a template that works then takes both, and no node that works."""
+    model = played(4)
+    model.change_the_template_to_one_that_does_not_work()
+    goes_on(model, 8)
+    model.a_nodes_machine_gets_sick_or_recovers(3, sick=True)
+    goes_on(model, 8)
+    model.a_nodes_machine_gets_sick_or_recovers(3, sick=False)
+    told = [model.cluster.records[name].reason for name in ("cpu-3", "cpu-2", "cpu-1")]
+    assert told == [BROKEN, BROKEN, ""]
+    model.change_the_template(1)
+    model.the_operator_passes()
+    told = [model.cluster.records[name].reason for name in ("cpu-3", "cpu-2", "cpu-1")]
+    assert told == [reasons.UPDATE, reasons.UPDATE, ""]
+    model.teardown()
+
+
+def test_a_repaired_node_that_is_smaller_than_its_record_waits_for_a_deep_queue_to_end() -> None:
+    """Nobody knows which jobs name it. It was out of service before, and works when its record may go."""
+    model = shrinking_in_a_deep_queue()
+    model.a_nodes_machine_gets_sick_or_recovers(1, sick=True)
+    model.time_passes(90)
+    goes_on(model, 6)
+    record = model.cluster.records["cpu-1"]
+    assert (record.refused, record.user, model.cluster.pods["cpu-1"].memory) == (True, names.SLURM_USER, 1)
+    assert not model.cluster.records["cpu-0"].is_held
+    model.teardown()
+
+
+def test_an_update_that_makes_such_a_node_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = shrinking_in_a_deep_queue()
+    goes_on(model, 6)
+    monkeypatch.setattr(records, "is_too_large", lambda *_: False)
+    with pytest.raises(AssertionError, match="held in a deep queue"):
+        goes_on(model, 6)
+
+
+def removed_under_its_own_drain() -> None:
+    """A sick node leaves with the scale-in, and recovers before its pod goes: it lifts its drain and takes a job."""
+    model = played(2)
+    goes_on(model, 4)
+    model.a_nodes_machine_gets_sick_or_recovers(1, sick=True)
+    model.edit_the_number(1)
+    model.the_operator_passes()
+    model.nodes_recover_between_a_decision_and_its_action({1}, starts=True)
+    for _ in range(2):
+        model.kubernetes_steps()
+        model.no_node_serves_while_it_is_removed()
+        model.the_operator_passes()
+    model.teardown()
+
+
+def test_a_sick_node_that_leaves_is_drained_for_that_first() -> None:
+    removed_under_its_own_drain()
+
+
+def test_a_removal_that_builds_on_the_nodes_own_drain_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_become = drains.may_become
+
+    def unless_drained(node: SlurmNode, reason: str) -> bool:
+        return drains.owner(node) is not drains.Owner.UNFIT and may_become(node, reason)
+
+    monkeypatch.setattr(drains, "is_held", drains.is_drained)
+    monkeypatch.setattr(drains, "may_become", unless_drained)
+    with pytest.raises(AssertionError, match="cpu-1 goes under a job"):
+        removed_under_its_own_drain()
+
+
+def shrinking_in_a_deep_queue() -> Model:
+    model = played(2)
+    model.cluster.memory = 2
+    for name, record in model.cluster.records.items():
+        record.memory = model.cluster.pods[name].memory = 2
+    model.many_jobs_are_submitted_or_end()
+    model.change_the_size_of_nodes(1)
+    return model

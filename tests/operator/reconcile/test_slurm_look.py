@@ -1,0 +1,50 @@
+"""Promises about a pass's look at Slurm: jobs are looked at seldom, and told in each pass that has words about them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from slurm_operator.clients.slurm.job_listing import JobListing
+from slurm_operator.decide.nodes.workers import NodeSetState
+from slurm_operator.reconcile.pass_budget import PassBudget
+from slurm_operator.reconcile.slurm_look import RECORDS_SECONDS, TOLD_SECONDS, SlurmLook
+from slurm_operator.state.slurm import SlurmNode, Unknown
+
+from tests.operator.clients.slurm.test_job_listing import Clock, PlayedRest
+from tests.operator.decide.node_sets.test_records import LARGE, SMALL, declares, sized
+from tests.operator.decide.node_sets.test_updates import NEW
+from tests.operator.states.seen_clusters import BLIND
+from tests.operator.states.sets import node, state
+
+
+class Nodes(PlayedRest):
+    """One node, and jobs."""
+
+    def __init__(self, record: SlurmNode, states: dict[str, str]) -> None:
+        super().__init__(states)
+        self.record = record
+
+    async def nodes(self, *, full: bool) -> Mapping[str, SlurmNode]:
+        return {self.record.name: self.record}
+
+
+def test_the_job_that_keeps_a_record_is_told_between_looks_at_jobs_too_but_not_for_ever() -> None:
+    clock, rest = Clock(), Nodes(sized(node("cpu-0"), SMALL), {"7": "PENDING"})
+    rest.names = {"7": "cpu-0"}
+    look = SlurmLook(JobListing(clock), clock)
+
+    def told(size: NodeSetState) -> list[int]:
+        rest.asked.clear()
+        seen = look.look(rest, [size], BLIND, PassBudget(clock), jobs_told=False)
+        jobs = asyncio.run(seen).jobs
+        return [] if isinstance(jobs, Unknown) else [job.job_id for job in jobs]
+
+    assert told(declares(LARGE, NEW)) == [7]
+    assert rest.asked
+    clock.now += RECORDS_SECONDS / 2
+    assert (told(declares(LARGE, NEW)), rest.asked) == ([7], [])
+    rest.record = node("cpu-0", "DOWN", "RESERVED")
+    assert told(state(0, 0)) == [7]
+    clock.now += TOLD_SECONDS
+    assert told(state(0, 0)) == []
