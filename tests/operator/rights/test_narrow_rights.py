@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.operator.rights.rights.rights import APPLY, REPLACES, Body, Stack, path_of
 
 from contract import names
+from tests.operator.rights.rights import APPLY, REPLACES, Body, Stack, path_of
 from tests.operator.worlds.api_server import STRATEGIC, Admin, until
 from tests.unit.samples import SMALL
 
