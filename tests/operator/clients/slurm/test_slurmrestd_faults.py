@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jwt
 import pytest
-from slurm_operator.clients.slurm import dry_run, slurmrestd
+from slurm_operator.clients.slurm import dry_run, slurmrestd, slurmrestd_records
 from slurm_operator.clients.slurm.slurm_error import Trouble
 
 from tests.operator.clients.slurm.rest_calls import ask
@@ -83,14 +83,24 @@ def test_where_no_server_can_be_is_unreachable(url: str, key_file: Path) -> None
     asyncio.run(work())
 
 
-@pytest.mark.parametrize("seconds", [10**20, -(10**12), 2**63])
-def test_a_time_that_is_none_is_no_crash(fake: FakeSlurmrestd, key_file: Path, seconds: int) -> None:
+def starts(fake: FakeSlurmrestd, seconds: int) -> None:
     fake.slurm.started = seconds
     fake.slurm.nodes["cpu-0"]["slurmd_start_time"] = {"set": True, "infinite": False, "number": seconds}
+
+
+def test_a_time_that_is_none_is_no_crash(fake: FakeSlurmrestd, key_file: Path) -> None:
+    starts(fake, -(10**12))
     with raises(Trouble.UNUSABLE):
         ask(fake, key_file, lambda rest: rest.running())
     with raises(Trouble.UNUSABLE):
         ask(fake, key_file, lambda rest: rest.nodes(full=False))
+
+
+@pytest.mark.parametrize("seconds", [10**20, 2**63])
+def test_a_time_beyond_the_calendar_is_its_last(fake: FakeSlurmrestd, key_file: Path, seconds: int) -> None:
+    starts(fake, seconds)
+    assert ask(fake, key_file, lambda rest: rest.running()).started == slurmrestd_records.LAST
+    assert ask(fake, key_file, lambda rest: rest.nodes(full=False))["cpu-0"].started == slurmrestd_records.LAST
 
 
 def test_a_missing_key_is_no_crash(fake: FakeSlurmrestd, tmp_path: Path) -> None:
