@@ -31,8 +31,10 @@ from tests.witness.rpcs import (
 SLURM_USER = 64030
 IS_ANSWER = re.compile("RESPONSE_")
 FORGER = Path(rpcs.__file__).with_name("forged_launch.c")
-FAR_NODES = ",".join(f"far{number}-[0-65000]" for number in range(100))
-"""So many nodes that what slurmd would read of the last one lies in no memory of its own."""
+FAR_NODES = "far-[0-65000]"
+"""So many nodes that what slurmd would read of the last one lies beyond the arrays of a launch."""
+TOO_MANY_NODES = ",".join(f"far{number}-[0-65000]" for number in range(100))
+"""More than a cluster has: no daemon makes names of them."""
 
 
 @pytest.fixture(scope="module")
@@ -128,13 +130,17 @@ def test_a_launch_that_lists_more_nodes_than_it_has_tasks_for_leaves_slurmd_as_i
     built = ["gcc", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", str(library), str(FORGER)]
     subprocess.run(built, check=True, timeout=60)
     starts, since = daemons.starts(), len(daemons.cluster.log(WORKER))
-    nodes = shlex.quote(f"{FAR_NODES},{WORKER}")
-    forged = f"LD_PRELOAD={rpcs.FOLDER}/forged.so FORGED_NODES={nodes} timeout 30 srun -n1 --mem=50 echo ran"
-    assert daemons.cluster.jail(forged, user=ALICE).stdout == ""
-    assert f"refused a launch of uid {ALICE}: it lists more nodes" in daemons.cluster.log(WORKER)[since:]
+    forged = f"LD_PRELOAD={rpcs.FOLDER}/forged.so FORGED_NODES=%s timeout 30 srun -n1 --mem=50 echo ran"
+    refusals = {
+        FAR_NODES: f"refused a launch of uid {ALICE}: it lists more nodes",
+        TOO_MANY_NODES: "refused a list of nodes: it is malformed, or has more than 65536",
+    }
+    for far, refusal in refusals.items():
+        line = forged % shlex.quote(f"{far},{WORKER}")
+        assert daemons.cluster.jail(line, user=ALICE).stdout == ""
+        assert refusal in daemons.cluster.log(WORKER)[since:]
     assert daemons.starts() == starts, "slurmd is the one that it was"
-    sound = forged.replace(nodes, WORKER)
-    assert daemons.cluster.jail(sound, user=ALICE).stdout == "ran\n", "by the same client, with its own list"
+    assert daemons.cluster.jail(forged % WORKER, user=ALICE).stdout == "ran\n", "by the same client, with its own list"
 
 
 CLIENTS = {"salloc": "salloc -n1 --mem=50 sleep 300", "sattach": "sattach $(cat ~/step).0"}
