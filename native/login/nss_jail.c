@@ -57,8 +57,8 @@ static FILE *open_file(const char *name) {
     return NULL;
 }
 
-/* Refuses the lines of NIS, which glibc reads, too, and names that would be more than a name in a query or a script:
- * Slurm passes names on to both. */
+/* Refuses the lines of NIS, which glibc reads, too. Slurm passes names on to queries and scripts: so it also refuses
+ * those that would be more than a name there. */
 static int is_name(const char *name, const char *further) {
     if (!*name || *name == '+' || *name == '-')
         return 0;
@@ -73,19 +73,19 @@ static int passwd_counts(const struct passwd *entry) {
            (entry->pw_gid >= FIRST_ID || entry->pw_gid == USERS);
 }
 
-/* Slurm learns who a user is by the name of his number, and takes whoever is called root for its first administrator
+/* Slurm learns who a user is by the name of his number. It takes whoever is called root for its first administrator
  * (26.05, assoc_mgr_set_uid). So nobody of the jail has a name of the pod's. */
 static int is_the_pods(const char *name) {
     struct passwd entry, *result;
     char buffer[4096];
-    int found = 0;
+    int has_name = 0;
     FILE *lines = fopen(POD_PASSWD, "re");
     if (!lines)
         return 1;
-    while (!found && !fgetpwent_r(lines, &entry, buffer, sizeof(buffer), &result))
-        found = !strcmp(entry.pw_name, name);
+    while (!has_name && !fgetpwent_r(lines, &entry, buffer, sizeof(buffer), &result))
+        has_name = !strcmp(entry.pw_name, name);
     fclose(lines);
-    return found;
+    return has_name;
 }
 
 /* glibc finds the pod's own names and numbers first. */

@@ -69,7 +69,7 @@ def _give_keys(home: Path, user: settings.User) -> None:
 
 
 def _clear_way(keys: Path) -> None:
-    """Removes links of the skeleton, which users may have changed, and what is no folder or no file in their place."""
+    """Removes links of the skeleton, which users may have changed, and what is of another kind than it must be."""
     if keys.parent.is_symlink() or keys.parent.is_file():
         keys.parent.unlink()
     if keys.is_symlink():
