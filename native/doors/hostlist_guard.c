@@ -1,7 +1,7 @@
 /* Bounds the lists of nodes that users write. Slurm (26.05) makes each name of a list before it looks for the node,
- * under slurmctld's locks. It logs each that is none. x[0-65535][0-65535] would keep slurmctld busy for hours. More than
- * 262,144 numbers in one pair of brackets end it. A daemon takes a list of more names than a cluster has nodes for one
- * that is none. */
+ * under slurmctld's locks. It logs each that is none. x[0-65535][0-65535] would keep slurmctld busy for hours. More
+ * than 262,144 numbers in one pair of brackets end it. A daemon takes a list of more names than a cluster has nodes for
+ * one that is none. */
 #include "message_guard.h"
 
 #include <errno.h>

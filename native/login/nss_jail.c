@@ -24,7 +24,7 @@
 #define MOST ((off_t)32 << 20)
 #define FIRST_ID 500
 #define USERS 100 /* Debian's group of all users. */
-/* What may be in names beside letters and digits; directories have groups with spaces. */
+/* Names may have these beside letters and digits. Directories have groups with spaces. */
 #define OF_USERS "._-@$"
 #define OF_GROUPS OF_USERS " "
 #ifndef POD_PASSWD
