@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -89,6 +90,8 @@ def test_a_store_is_made_once_and_old_ones_go(tmp_path: Path, archives: dict[str
     stores = [prepare(tmp_path, archives[image]) for image in (FIRST, SECOND)]
     made = [path.stat().st_ino for path in stores]
     assert [prepare(tmp_path, archives[image]).stat().st_ino for image in (FIRST, SECOND)] == made
+    # Both were used within the same tick of the kernel's clock.
+    os.utime(stores[0], (1, 1))
     third = prepare(tmp_path, archives[THIRD])
     assert {path.name for path in third.parent.iterdir()} - {".lock"} == {stores[1].name, third.name}
 
