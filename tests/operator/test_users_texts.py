@@ -1,4 +1,4 @@
-"""What a user writes into Slurm hides no job from the operator."""
+"""Users hide no job from the operator by what they write into Slurm."""
 
 from __future__ import annotations
 

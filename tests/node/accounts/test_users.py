@@ -19,7 +19,7 @@ def test_system_accounts_are_nobodys() -> None:
 
 
 def test_a_further_line_with_an_ordinary_id_makes_no_system_account_a_users() -> None:
-    """If it did, all roots would lose their own line of that name once the further one goes."""
+    """All roots would otherwise lose their own line of that name once the further one goes."""
     twice = accounts.Accounts({**ONE.lines, "passwd": (*ONE.lines["passwd"], "root:x:5000:5000::/:/bin/sh")})
     assert users_of(twice) == users_of(ONE)
     assert with_users(twice, users_of(ONE)) == twice
