@@ -7,7 +7,7 @@
 #define EACH_NODE 65533  /* TreeWidth in slurm.conf */
 #define FURTHER_NODES 10 /* Their number stands behind version, flags, type and length (pack_header). */
 
-int topology_g_split_hostlist(void *hosts, void ***parts, int *count, uint16_t width);
+int hostlist_split_treewidth(void *hosts, void ***parts, int *count, uint16_t width);
 
 static int (*real_split)(void *, void ***, int *, uint16_t);
 
@@ -17,11 +17,11 @@ bool forward_is_asked(const void *buffer, uint32_t begin) {
     return at + 2 <= whole->size && (whole->data[at] || whole->data[at + 1]);
 }
 
-/* `srun --treewidth=2` would ask nodes to pass its launch on. */
-int topology_g_split_hostlist(void *hosts, void ***parts, int *count, uint16_t width) {
+/* `srun --treewidth=2` would ask nodes to pass its launch on. Commands split by this function (start_msg_tree). */
+int hostlist_split_treewidth(void *hosts, void ***parts, int *count, uint16_t width) {
     return real_split(hosts, parts, count, guard_is_client() ? EACH_NODE : width);
 }
 
 void forward_find(void) {
-    *(void **)&real_split = guard_find("topology_g_split_hostlist");
+    *(void **)&real_split = guard_find("hostlist_split_treewidth");
 }

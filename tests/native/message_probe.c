@@ -45,7 +45,7 @@ int slurm_hostlist_count(void *hosts);
 void slurm_hostlist_destroy(void *hosts);
 void *hostlist_create(const char *list);
 void *hostlist_create_dims(const char *list, int dimensions);
-int topology_g_split_hostlist(void *hosts, void ***parts, int *count, uint16_t width);
+int hostlist_split_treewidth(void *hosts, void ***parts, int *count, uint16_t width);
 int slurm_persist_conn_process_msg(void *connection, void *message, char *text, uint32_t size, void **answer,
                                    bool first);
 void *slurm_persist_make_rc_msg(void *connection, uint32_t code, char *text, uint16_t type);
@@ -159,7 +159,7 @@ void *hostlist_create_dims(const char *list, int dimensions) {
     return dimensions ? strdup(list) : NULL;
 }
 
-int topology_g_split_hostlist(void *hosts, void ***parts, int *count, uint16_t width) {
+int hostlist_split_treewidth(void *hosts, void ***parts, int *count, uint16_t width) {
     (void)hosts;
     (void)parts;
     *count = width;
@@ -284,7 +284,7 @@ static int list(const char *names) {
 
 static int split(void) {
     int width = 0;
-    return topology_g_split_hostlist(NULL, NULL, &width, 2) != 1 || printf("%d", width) < 0;
+    return hostlist_split_treewidth(NULL, NULL, &width, 2) != 1 || printf("%d", width) < 0;
 }
 
 int main(int argc, char *argv[]) {
