@@ -180,3 +180,7 @@ def test_jobs_leave_no_cgroups(slurm):
     slurm.sh(f"scancel {job}").ok()
     slurm.sh("sbatch --quiet --wait --array=1-10 -w cpu-0 -o /dev/null --wrap true", seconds=180).ok()
     slurm.wait("no job that has ended has groups", lambda: not groups(), 30)
+
+
+def test_a_step_reaches_all_its_nodes_though_none_passes_its_launch_on(slurm):
+    assert sorted(slurm.sh("srun -N2 --treewidth=1 hostname").ok().split()) == ["cpu-0", "cpu-1"]

@@ -16,16 +16,10 @@ from node_health.answering import Question
 from node_health.check import Applies
 from node_health.verdict import Action, Answer, Finding, Skipped, Verdict
 
+from tests.health.asking import WELL, answer_of, ask, has_ended, wait_until
 from tests.health.fakes import fake_machine
 
 MUTE = Path(__file__).parents[1] / "native/mute_file_system.py"
-WELL = Finding(Verdict.PASS, "well")
-
-
-def ask(questions: Mapping[str, Callable[[], Answer]], seconds: float, hanging: Path) -> dict[str, Answer]:
-    """Asks a question for each check."""
-    each = [Question((name,), lambda name=name, look=look: {name: look()}) for name, look in questions.items()]  # type: ignore[misc]
-    return {name: timed.answer for name, timed in time_box.ask(each, seconds, hanging).items()}
 
 
 def test_answers_come_in_the_order_of_the_questions(tmp_path: Path) -> None:
@@ -161,26 +155,6 @@ def test_of_all_checks_the_gpus_driver_alone_fails_by_a_hang(tmp_path: Path) -> 
     assert finite == {"gpu driver"}
 
 
-def wait_until(condition) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)  # Between looks at another process, which has no event to wait for.
-
-
-def has_ended(process: str) -> bool:
-    try:
-        return ") Z" in Path("/proc", process, "stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-
-
-def answer_of(say: Callable[[], Mapping[str, Answer]], tmp_path: Path, seconds: float = 60) -> dict[str, Answer]:
-    """Answers of one question about two checks."""
-    timed = time_box.ask([Question(("a", "b"), say)], seconds, tmp_path)
-    return {name: each.answer for name, each in timed.items()}
-
-
 def test_checks_that_share_a_source_are_answered_together(tmp_path: Path) -> None:
     said: dict[str, Answer] = {"a": Finding(Verdict.FAIL, "bad", Action.RESET_GPU), "b": Skipped("none here")}
     assert answer_of(lambda: said, tmp_path) == said
@@ -226,70 +200,6 @@ def test_garbage_is_unknown_and_never_a_pass(text: bytes, evidence: str, tmp_pat
         assert isinstance(answer, Finding)
         assert answer.verdict is Verdict.UNKNOWN
         assert evidence in answer.evidence
-
-
-def test_a_process_that_a_check_leaves_behind_delays_nothing_and_ends(tmp_path: Path) -> None:
-    """It holds the pipe, which never comes to its end."""
-    left = tmp_path / "left"
-
-    def forks() -> Mapping[str, Answer]:
-        child = os.fork()
-        if not child:
-            time.sleep(1000)  # Stands for a child that stays: the time box ends it.
-        left.write_text(str(child))
-        return {"a": WELL, "b": WELL}
-
-    begun = time.monotonic()
-    assert answer_of(forks, tmp_path / "hanging") == {"a": WELL, "b": WELL}
-    assert time.monotonic() - begun < 30
-    wait_until(lambda: has_ended(left.read_text()))
-
-
-def leaves_a_daemon(told: Path) -> None:
-    """Leaves a process in a session of its own, without a living parent, that ignores SIGTERM."""
-    if not (child := os.fork()):
-        os.setsid()
-        if not os.fork():
-            os.setsid()
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            told.with_suffix(".new").write_text(str(os.getpid()))
-            told.with_suffix(".new").rename(told)
-            while True:
-                signal.pause()
-        os._exit(0)
-    os.waitpid(child, 0)
-    wait_until(told.exists)
-
-
-@pytest.mark.parametrize("answers", [True, False], ids=["a check that answers", "a check that hangs"])
-def test_a_daemon_that_a_check_leaves_ends_with_the_run(answers: bool, tmp_path: Path) -> None:
-    daemon = tmp_path / "daemon"
-
-    def starts() -> Answer:
-        leaves_a_daemon(daemon)
-        while not answers:
-            signal.pause()
-        return WELL
-
-    with subprocess.Popen(["sleep", "1000"]) as other:
-        found = ask({"q": starts}, 60 if answers else 5, tmp_path / "hanging")["q"]
-        assert other.poll() is None
-        other.kill()
-    assert found == (WELL if answers else Finding(Verdict.UNKNOWN, "no answer within 5 s"))
-    wait_until(lambda: has_ended(daemon.read_text()))
-
-
-def test_a_child_in_a_session_of_its_own_ends_with_its_check(tmp_path: Path) -> None:
-    program = tmp_path / "program"
-
-    def hangs() -> Answer:
-        child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
-        program.write_text(str(child.pid))
-        child.wait()
-        return WELL
-
-    assert ask({"q": hangs}, 5, tmp_path / "hanging") == {"q": Finding(Verdict.UNKNOWN, "no answer within 5 s")}
-    wait_until(lambda: has_ended(program.read_text()))
 
 
 def test_a_check_that_fills_its_pipe_is_given_up(tmp_path: Path) -> None:
