@@ -10,6 +10,7 @@ from slurm_operator.clients import informer
 
 from components.control import crd_policy
 from components.control import operator as program
+from tests.operator.states.fixed_names import FIXED_NAMES
 from tests.operator.worlds.world import STRATEGIC, Admin, World, custom, until
 
 pytestmark = pytest.mark.apiserver
@@ -96,16 +97,7 @@ def test_what_a_node_set_belongs_to_cannot_be_changed(empty: World, field: str) 
 
 def test_defaults_are_the_fixed_names(empty: World) -> None:
     spec = empty.create("slurmclusters", custom("SlurmCluster", "test", CLUSTER))["spec"]
-    assert spec == {
-        "revision": "r1",
-        "rest": {"url": "http://slurm-rest:6820"},
-        "rehearsal": {"url": "http://slurm-rehearsal:6821"},
-        "wantedConfig": "slurm-config-wanted",
-        "activeConfig": "slurm-config",
-        "controller": "slurm-controller",
-        "restDeployment": "slurm-rest",
-        "login": "slurm-login",
-    }
+    assert spec == {"revision": "r1", **FIXED_NAMES}
 
 
 @pytest.mark.parametrize("room", [1, 10000, "1%", "25%", "100%"])

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
-from slurm_operator import actions, execute
+from slurm_operator import actions
 from slurm_operator.clients import lease
-from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
-from slurm_operator.clients.slurm import slurmrestd
+from slurm_operator.clients.kubernetes import KubernetesApi
 
 from contract import names, reasons
 from tests.operator.fakes.fake_slurm import FakeSlurm
 from tests.operator.fakes.fake_slurmrestd import FakeSlurmrestd
-from tests.operator.played.played_clients import LeaseFor
-from tests.operator.worlds.world import KEY
+from tests.operator.played.carried_out import (
+    NODE,
+    REPAIR,
+    UNFIT,
+    Meanwhile,
+    at_work,
+    by_somebody,
+    carry_out,
+    gone,
+    in_our_words,
+    undrained,
+)
 
-NODE = "cpu-0"
 UNTESTED = f"{reasons.UNTESTED}diag"
 NOTE = f"{reasons.NODE}m is not ready"
-Meanwhile = Callable[[FakeSlurm], None]
 
 ACTIONS: dict[str, actions.Action] = {
     "drain": actions.Drain(NODE),
@@ -35,8 +41,6 @@ ACTIONS: dict[str, actions.Action] = {
     "place node": actions.UpdateNode(NODE, topology="fabric:rack1"),
     "delete record": actions.DeleteRecord(NODE),
 }
-UNFIT = "pulumi-slurm:health gpus: 3 of 4 GPUs answer"
-REPAIR = "pulumi-slurm:repair health gpus: 3 of 4 GPUs answer"
 
 
 def prepare(slurm: FakeSlurm, action: actions.Action) -> None:
@@ -53,17 +57,7 @@ def prepare(slurm: FakeSlurm, action: actions.Action) -> None:
 
 @pytest.fixture
 def perform(slurm: FakeSlurmrestd, tmp_path: Path) -> Callable[[actions.Action, int], str]:
-    key = tmp_path / "jwt.key"
-    key.write_bytes(KEY)
-
-    async def moved(action: actions.Action, checks: int) -> str:
-        rest = slurmrestd.SlurmRest(slurm.url, key)
-        try:
-            return await execute.Executor(cast(KubernetesApi, None), LeaseFor(checks)).perform(rest, action)
-        finally:
-            await rest.close()
-
-    return lambda action, checks: asyncio.run(moved(action, checks))
+    return lambda action, checks: carry_out(slurm, tmp_path, cast(KubernetesApi, None), action, checks)
 
 
 @pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)
@@ -86,28 +80,12 @@ def test_nothing_is_done_once_the_lease_is_lost_even_between_the_look_and_the_ch
     assert slurm.slurm.changes() == []
 
 
-def by_somebody(slurm: FakeSlurm) -> None:
-    slurm.drain(NODE, "bad disk", "root")
-
-
 def failing(slurm: FakeSlurm) -> None:
     slurm.nodes[NODE].update(state=["IDLE", "FAIL", "DYNAMIC_NORM"], reason="rma-123", reason_set_by_user="root")
 
 
 def set_down(slurm: FakeSlurm) -> None:
     slurm.take_down(NODE, "bad DIMM", "root")
-
-
-def in_our_words(slurm: FakeSlurm) -> None:
-    slurm.drain(NODE, reasons.SCALE_IN, "root")
-
-
-def gone(slurm: FakeSlurm) -> None:
-    del slurm.nodes[NODE]
-
-
-def undrained(slurm: FakeSlurm) -> None:
-    slurm.nodes[NODE].update({"state": ["IDLE"], "reason": "", "reason_set_by_user": ""})
 
 
 def updated(slurm: FakeSlurm) -> None:
@@ -177,10 +155,6 @@ def test_a_node_that_a_person_set_down_is_drained_in_his_name(
     assert {"DOWN", "DRAIN"} <= {*record["state"]}
 
 
-def at_work(slurm: FakeSlurm) -> None:
-    slurm.run_job(NODE)
-
-
 @pytest.mark.parametrize("meanwhile", [by_somebody, in_our_words, undrained, at_work])
 @pytest.mark.parametrize("purpose", [actions.Purpose.UPDATE, actions.Purpose.ANEW])
 def test_a_pod_stays_whose_node_is_no_longer_idle_under_the_same_drain(
@@ -241,214 +215,6 @@ def test_an_event_says_why_a_drain_ends_and_whose_word_stays(
     slurm.slurm.take_down(NODE, "bad DIMM", "")
     kept = f"drained {NODE} under the reason of somebody, who set it DOWN: bad DIMM"
     assert perform(actions.DrainDown(NODE), 9) == kept, "slurmrestd knows no name of most users"
-
-
-class Cordoning(KubernetesApi):
-    """One Kubernetes node and one pod; `then` happens while the node is cordoned."""
-
-    def __init__(self, then: Callable[[], None]) -> None:
-        self.then = then
-        self.done: list[str] = []
-
-    async def get(self, api: str, plural: str, name: str) -> Any:
-        return {"metadata": {"uid": "1"}, "spec": {}}
-
-    async def patch(self, api: str, plural: str, name: str, operations: Any) -> Any:
-        assert operations[:2] == [
-            {"op": "test", "path": "/metadata/uid", "value": "1"},
-            {"op": "test", "path": "/spec/taints", "value": None},
-        ]
-        self.done.append(f"cordoned {name}")
-        self.then()
-        return {}
-
-    async def delete(
-        self, api: str, plural: str, name: str, preconditions: Mapping[str, str], *, orphan: bool = False
-    ) -> bool:
-        self.done.append(f"deleted {name}")
-        return True
-
-
-@pytest.mark.parametrize("meanwhile", [by_somebody, in_our_words, undrained, at_work, gone, None])
-def test_a_node_is_looked_at_again_once_its_machine_is_cordoned(
-    slurm: FakeSlurmrestd, tmp_path: Path, meanwhile: Meanwhile | None
-) -> None:
-    slurm.slurm.register(NODE)
-    slurm.slurm.drain(NODE, REPAIR, names.SLURM_USER)
-    api, key = Cordoning(lambda: meanwhile(slurm.slurm) if meanwhile else None), tmp_path / "jwt.key"
-    key.write_bytes(KEY)
-
-    async def work() -> str:
-        rest = slurmrestd.SlurmRest(slurm.url, key)
-        try:
-            decided = actions.DeletePod(NODE, "7", actions.Purpose.ELSEWHERE, UNFIT, cordon="k8s-0")
-            return await execute.Executor(api, LeaseFor(9)).perform(rest, decided)
-        finally:
-            await rest.close()
-
-    told = asyncio.run(work())
-    assert api.done == ["cordoned k8s-0", *([] if meanwhile else [f"deleted {NODE}"])]
-    assert f"pod {NODE} stays" in told if meanwhile else told.startswith(f"deleted the idle pod {NODE}")
-
-
-class NoServer(KubernetesApi):
-    """Takes every apply."""
-
-    def __init__(self) -> None:
-        self.applied: list[str] = []
-
-    async def apply(
-        self, api: str, plural: str, body: Any, subresource: str = "", manager: str = names.OPERATOR_FIELD_MANAGER
-    ) -> Any:
-        self.applied.append(plural)
-        return body
-
-
-def recovered(slurm: FakeSlurm) -> None:
-    slurm.undrain(NODE)
-
-
-def unfit_again(slurm: FakeSlurm) -> None:
-    slurm.drain(NODE, UNFIT, "root")
-
-
-@pytest.mark.parametrize("meanwhile", [recovered, unfit_again, at_work, gone])
-@pytest.mark.parametrize(
-    ("action", "kind"),
-    [
-        (actions.SetReplicas("cpu", 0, 1, "7", (NODE,)), "statefulsets"),
-        (actions.SetEvictable(NODE, "7", evictable=True), "pods"),
-    ],
-)
-def test_a_node_that_is_let_go_is_looked_at_once_more(
-    slurm: FakeSlurmrestd, tmp_path: Path, action: actions.Action, kind: str, meanwhile: Meanwhile
-) -> None:
-    api, key = NoServer(), tmp_path / "jwt.key"
-    key.write_bytes(KEY)
-
-    async def work() -> None:
-        rest = slurmrestd.SlurmRest(slurm.url, key)
-        try:
-            await execute.Executor(api, LeaseFor(9)).perform(rest, action)
-        finally:
-            await rest.close()
-
-    slurm.slurm.register(NODE)
-    slurm.slurm.drain(NODE, reasons.SCALE_IN, names.SLURM_USER)
-    meanwhile(slurm.slurm)
-    asyncio.run(work())
-    assert api.applied == ([kind] if meanwhile is gone else []), "only one that Slurm does not know may go"
-    slurm.slurm.register(NODE)
-    slurm.slurm.drain(NODE, reasons.SCALE_IN, names.SLURM_USER)
-    slurm.slurm.nodes[NODE].update(alloc_cpus=0, state=["IDLE", "DRAIN"])
-    asyncio.run(work())
-    assert api.applied[-1:] == [kind]
-
-
-class Busy(KubernetesApi):
-    """A StatefulSet that has changed each time, and its size too after some tries."""
-
-    def __init__(self, sizes: list[int]) -> None:
-        self.sizes = sizes
-        self.versions: list[str] = []
-
-    async def apply(
-        self, api: str, plural: str, body: Any, subresource: str = "", manager: str = names.OPERATOR_FIELD_MANAGER
-    ) -> Any:
-        self.versions.append(body["metadata"]["resourceVersion"])
-        if self.sizes:
-            raise KubernetesError(409, "the object has been modified")
-        return body
-
-    async def get(self, api: str, plural: str, name: str) -> Any:
-        return {"metadata": {"resourceVersion": f"{len(self.versions)}"}, "spec": {"replicas": self.sizes.pop(0)}}
-
-
-@pytest.mark.parametrize(
-    ("sizes", "versions"),
-    [([], ["7"]), ([1], ["7", "1"]), ([1, 1], ["7", "1", "2"]), ([3], ["7"]), ([1, 3], ["7", "1"])],
-    ids=["unchanged", "status changed", "status changed twice", "scaled by another", "scaled by another later"],
-)
-def test_a_set_whose_status_changes_all_the_time_gets_its_size_and_one_that_another_scaled_does_not(
-    slurm: FakeSlurmrestd, tmp_path: Path, sizes: list[int], versions: list[str]
-) -> None:
-    key, scaled = tmp_path / "jwt.key", 3 in sizes
-    key.write_bytes(KEY)
-    api = Busy(sizes)
-
-    async def tried() -> list[Any]:
-        rest = slurmrestd.SlurmRest(slurm.url, key)
-        try:
-            return await execute.Executor(api, LeaseFor(9)).attempt({}, "SetReplicas", done(rest))
-        finally:
-            await rest.close()
-
-    async def done(rest: slurmrestd.SlurmRest) -> str:
-        await execute.Executor(api, LeaseFor(9)).perform(rest, actions.SetReplicas("cpu", 2, 1, "7"))
-        return ""
-
-    failed = asyncio.run(tried())
-    assert api.versions == versions
-    assert [each.reason for each in failed] == ([execute.CONFLICT] if scaled else [])
-
-
-class Pods(KubernetesApi):
-    """Deletes each pod; `then` happens before it answers."""
-
-    def __init__(self, then: Callable[[], None]) -> None:
-        self.then = then
-
-    async def delete(
-        self, api: str, plural: str, name: str, preconditions: Mapping[str, str], *, orphan: bool = False
-    ) -> bool:
-        self.then()
-        return True
-
-
-def deleted(slurm: FakeSlurmrestd, key: Path, action: actions.DeletePod, then: Callable[[], None]) -> None:
-    async def work() -> None:
-        rest = slurmrestd.SlurmRest(slurm.url, key)
-        try:
-            await execute.Executor(Pods(then), LeaseFor(9)).perform(rest, action)
-        finally:
-            await rest.close()
-
-    key.write_bytes(KEY)
-    asyncio.run(work())
-
-
-def its_next_slurmd_registers(slurm: FakeSlurm) -> None:
-    slurm.register(NODE)
-    slurm.nodes[NODE]["slurmd_start_time"]["number"] += 5
-
-
-@pytest.mark.parametrize(
-    ("forget", "meanwhile", "stays"),
-    [
-        (False, lambda _: None, True),
-        (True, lambda _: None, False),
-        (True, its_next_slurmd_registers, True),
-        (True, by_somebody, True),
-        (True, in_our_words, True),
-        (True, undrained, True),
-    ],
-    ids=[
-        "an update of the image",
-        "another size",
-        "another size, and the next slurmd was quick",
-        "another size, and somebody drained meanwhile",
-        "another size, and somebody drained in our words",
-        "another size, and somebody undrained meanwhile",
-    ],
-)
-def test_only_another_size_takes_the_record_along_and_never_that_of_the_next_slurmd(
-    slurm: FakeSlurmrestd, tmp_path: Path, forget: bool, meanwhile: Meanwhile, stays: bool
-) -> None:
-    slurm.slurm.register(NODE)
-    slurm.slurm.drain(NODE, reasons.UPDATE, names.SLURM_USER)
-    action = actions.DeletePod(NODE, "7", actions.Purpose.UPDATE, "why", forget=forget)
-    deleted(slurm, tmp_path / "jwt.key", action, lambda: meanwhile(slurm.slurm))
-    assert (NODE in slurm.slurm.nodes) == stays
 
 
 def test_a_pod_stays_whose_repair_was_for_a_node_that_slurm_no_longer_tells_of(

@@ -20,6 +20,7 @@ from slurm_operator.state.slurm import FullListing, SeenQuietJob, SlurmNode
 
 from components.control.crds import files
 from contract import reasons
+from tests.operator.states.fixed_names import FIXED_NAMES
 from tests.operator.states.sets import NOW, node, pod
 
 LONG_AGO = NOW - datetime.timedelta(hours=2)
@@ -105,13 +106,7 @@ def test_a_window_may_be_at_the_end_of_the_calendar(start: str, seconds: int) ->
 
 CLUSTER: dict[str, Any] = {
     "revision": "r1",
-    "rest": {"url": "http://slurm-rest:6820"},
-    "rehearsal": {"url": "http://slurm-rehearsal:6821"},
-    "wantedConfig": "slurm-config-wanted",
-    "activeConfig": "slurm-config",
-    "controller": "slurm-controller",
-    "restDeployment": "slurm-rest",
-    "login": "slurm-login",
+    **FIXED_NAMES,
     "longChecks": [
         {"name": "disk", "partition": "main", "nodeSets": ["cpu"], "everySeconds": 600, "timeLimitMinutes": 1}
         | {"sharePercent": 100, "drains": True, "script": "#!/bin/sh\n"}
