@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="becomes other users")
 
-ALICE, BOB, SLURM, SLURMREST = 1000, 1001, 64030, 64031
+ALICE, BOB, NAMELESS, SLURM, SLURMREST = 1000, 1001, 7777, 64030, 64031
 OF_ONE, WAITING = 64, 512
 """Connections of one user that the door serves at once, and that wait besides."""
 ASK = """
@@ -206,3 +207,11 @@ def test_slurms_commands_tell_root_and_slurms_ids_in_the_jail_what_to_do_and_nob
     assert subprocess.run([probe, "--version"], capture_output=True, text=True, check=True).stdout == "asked Slurm\n"
     as_alice = ["setpriv", f"--reuid={ALICE}", f"--regid={ALICE}", "--clear-groups", probe]
     assert subprocess.run(as_alice, capture_output=True, text=True, check=True).stdout == "asked Slurm\n"
+    srun = open_folder / "srun"
+    shutil.copy(probe, srun)
+    as_nobody = ["setpriv", f"--reuid={NAMELESS}", f"--regid={NAMELESS}", "--clear-groups"]
+    refused = subprocess.run([*as_nobody, srun, "-n1"], capture_output=True, text=True, check=False)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith(f"srun: uid {NAMELESS} has no account, so Slurm runs no job for it: add one by ")
+    for harmless in ([*as_nobody, srun, "--version"], [*as_nobody, probe]):
+        assert subprocess.run(harmless, capture_output=True, text=True, check=True).stdout == "asked Slurm\n"

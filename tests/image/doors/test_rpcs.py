@@ -29,6 +29,7 @@ from tests.witness.rpcs import (
 )
 
 SLURM_USER = 64030
+NAMELESS = 7777
 IS_ANSWER = re.compile("RESPONSE_")
 FORGER = Path(rpcs.__file__).with_name("forged_launch.c")
 FAR_NODES = "far-[0-65000]"
@@ -242,3 +243,12 @@ def test_slurmctld_makes_no_endless_list_of_nodes(daemons: Daemons, endless: str
         assert "UP" in daemons.cluster.pod("/opt/slurm/bin/scontrol ping").stdout
     finally:
         daemons.cluster.jail(f"scancel {job}", user=ALICE)
+
+
+def test_a_job_of_an_id_without_an_account_is_cancelled_and_leaves_slurmd_as_it_was(daemons: Daemons) -> None:
+    starts, since = daemons.starts(), len(daemons.cluster.log(WORKER))
+    # This way into the jail has no door, so no command says that Slurm runs no job for it (native/test_sack_door).
+    assert daemons.cluster.jail("srun -n1 --mem=50 id", user=NAMELESS).stdout == ""
+    assert "not able to requeue it, cancelling job" in daemons.cluster.log(WORKER)[since:]
+    assert daemons.cluster.jail("srun -n1 --mem=50 echo runs", user=ALICE).stdout == "runs\n"
+    assert daemons.starts() == starts, "slurmd is the one that it was"
