@@ -25,11 +25,11 @@ struct identity *fetch_identity(uid_t uid, gid_t gid, bool with_group_names) {
     void *(*make)(size_t, size_t, bool, bool, const char *, int, const char *) = NULL;
     *(void **)&real = dlsym(RTLD_NEXT, "fetch_identity");
     *(void **)&make = dlsym(RTLD_NEXT, "slurm_xcalloc");
-    struct identity *found = real ? real(uid, gid, with_group_names) : NULL;
-    if (found || !make)
-        return found;
-    found = make(1, sizeof(*found), true, false, __FILE__, __LINE__, __func__);
-    found->uid = uid;
-    found->gid = gid;
-    return found;
+    struct identity *identity = real ? real(uid, gid, with_group_names) : NULL;
+    if (identity || !make)
+        return identity;
+    identity = make(1, sizeof(*identity), true, false, __FILE__, __LINE__, __func__);
+    identity->uid = uid;
+    identity->gid = gid;
+    return identity;
 }
