@@ -52,6 +52,9 @@ void forward_find(void);
 /* hostlist_guard.c */
 void hostlist_find_real(void);
 
+/* length_guard.c */
+void length_find(void);
+
 /* persist_guard.c */
 void persist_find(void);
 

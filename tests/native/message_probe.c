@@ -25,6 +25,11 @@ struct header {
     uint16_t version, flags, type;
 };
 
+struct arguments {
+    void *connection, *reference;
+    int status;
+};
+
 void hold_a_lock(void);
 int slurm_unpack_msg_and_forward(void *message, void *origin, int file, void *buffer);
 int slurm_unpack_received_msg(void *message, int file, void *buffer);
@@ -49,6 +54,10 @@ int hostlist_split_treewidth(void *hosts, void ***parts, int *count, uint16_t wi
 int slurm_persist_conn_process_msg(void *connection, void *message, char *text, uint32_t size, void **answer,
                                    bool first);
 void *slurm_persist_make_rc_msg(void *connection, uint32_t code, char *text, uint16_t type);
+ssize_t conn_g_recv(void *connection, void *bytes, size_t size);
+int on_rpc_connection_data(struct arguments arguments, void *size);
+void resize_input_buffer(struct arguments arguments, void *size);
+void conmgr_queue_close_fd(void *connection);
 const char *slurmdbd_msg_type_2_str(unsigned type, int exact);
 const char *rpc_num2string(unsigned type);
 
@@ -196,6 +205,29 @@ const char *slurmdbd_msg_type_2_str(unsigned type, int exact) {
     return "DBD_JOB_START";
 }
 
+ssize_t conn_g_recv(void *connection, void *bytes, size_t size) {
+    (void)connection;
+    (void)bytes;
+    return (ssize_t)size;
+}
+
+/* Bytes of a message with this size came; it is whole if that is 0. */
+int on_rpc_connection_data(struct arguments arguments, void *size) {
+    if (size)
+        resize_input_buffer(arguments, size);
+    return 0;
+}
+
+void resize_input_buffer(struct arguments arguments, void *size) {
+    (void)arguments;
+    (void)size;
+    fputs("filled ", stdout);
+}
+
+void conmgr_queue_close_fd(void *connection) {
+    printf("%zu ", (size_t)connection);
+}
+
 int job_record_unpack(void **job, int tres, void *buffer, uint16_t version) {
     (void)job;
     (void)tres;
@@ -261,9 +293,15 @@ static int say(int failed) {
     return printf("%s ", failed ? "refused" : "read") < 0;
 }
 
-/* The messages of one connection: PERSIST_INIT has a message inside, whose type is MESSAGE's. */
+/* The messages of one connection: PERSIST_INIT has a message inside, whose type is MESSAGE's. B and a number asks for
+ * so many bytes. */
 static int connect(struct message *message, char *types) {
     for (char *rest = types, *word = strsep(&rest, ","); word; word = strsep(&rest, ",")) {
+        if (*word == 'B') {
+            if (say(conn_g_recv(NULL, NULL, strtoul(word + 1, NULL, 10)) < 0))
+                return 1;
+            continue;
+        }
         uint16_t type = (uint16_t)strtol(word, NULL, 10);
         char text[] = {(char)(type >> 8), (char)type};
         void *answer = NULL;
@@ -282,6 +320,17 @@ static int list(const char *names) {
     return failed;
 }
 
+/* Takes a list of connections, each with the size of the message of which bytes came. */
+static int receive(char *list) {
+    for (char *rest = list, *word = strsep(&rest, ","); word; word = strsep(&rest, ",")) {
+        char *colon = word;
+        struct arguments arguments = {.connection = (void *)strtoul(word, &colon, 10)};
+        if (on_rpc_connection_data(arguments, (void *)strtoul(colon + 1, NULL, 10)))
+            return 1;
+    }
+    return 0;
+}
+
 static int split(void) {
     int width = 0;
     return hostlist_split_treewidth(NULL, NULL, &width, 2) != 1 || printf("%d", width) < 0;
@@ -293,6 +342,8 @@ int main(int argc, char *argv[]) {
         return 2;
     if (!strcmp(argv[4], "lists"))
         return list(argv[3]);
+    if (!strcmp(argv[4], "receives"))
+        return receive(argv[3]);
     if (!strcmp(argv[4], "splits"))
         return split();
     struct message message = {
