@@ -52,6 +52,9 @@ void forward_find(void);
 /* hostlist_guard.c */
 void hostlist_find_real(void);
 
+/* http_guard.c */
+void http_find(void);
+
 /* length_guard.c */
 void length_find(void);
 

@@ -39,6 +39,9 @@
 #define WAITING_OF_ONE 512
 #define BACKLOG 512
 #define LOOK_MILLISECONDS 1000
+/* Of a question. The longest holds a user's token, with all his groups. Slurm would keep up to 4 GiB of each
+ * connection. */
+#define MOST_ASKED ((ssize_t)256 << 10)
 
 struct guest {
     pid_t child;
@@ -106,6 +109,7 @@ static bool write_all(int to, const char *bytes, ssize_t length) {
 /* Passes bytes in both directions until the real socket closes; it sends nothing after the peer has gone. */
 static void pass_on(int peer, int real) {
     char bytes[16384];
+    ssize_t left = MOST_ASKED;
     struct pollfd both[] = {{.fd = peer, .events = POLLIN}, {.fd = real, .events = POLLIN}};
     for (;;) {
         if (poll(both, 2, -1) < 0)
@@ -117,7 +121,8 @@ static void pass_on(int peer, int real) {
         }
         if (both[0].revents) {
             ssize_t length = read(peer, bytes, sizeof(bytes));
-            if (length < 0 || (length > 0 && !write_all(real, bytes, length)))
+            left -= length;
+            if (length < 0 || left < 0 || (length > 0 && !write_all(real, bytes, length)))
                 return;
             if (length == 0) {
                 shutdown(real, SHUT_WR);

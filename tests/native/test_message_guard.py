@@ -20,8 +20,8 @@ CANCEL, REATTACH = 5032, 6007
 PERSIST_INIT, DBD_FINI, DBD_GET_JOBS, DBD_JOB_START = 6500, 1401, 1432, 1425
 DBD_ARCHIVE_DUMP, DBD_ARCHIVE_LOAD = 1459, 1460
 SOURCES = (
-    *("message_guard.c", "forward_guard.c", "hostlist_guard.c", "length_guard.c"),
-    *("launch_reader.c", "launch_check.c", "persist_guard.c"),
+    *("message_guard.c", "forward_guard.c", "hostlist_guard.c"),
+    *("http_guard.c", "length_guard.c", "launch_reader.c", "launch_check.c", "persist_guard.c"),
 )
 NO_VALUE = 0xFFFFFFFE
 Ask = Callable[..., str]
@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("guard")
     probe = HERE / "message_probe.c"
     shared = ("-shared", "-fPIC", "-pthread")
-    _gcc(*shared, "-DLIBRARY", "-o", f"{folder}/libslurm.so", str(probe))
+    _gcc(*shared, "-o", f"{folder}/libslurm.so", str(HERE / "message_library.c"))
     _gcc(*shared, "-o", f"{folder}/guard.so", *(str(NATIVE / "doors" / name) for name in SOURCES))
     linked = ("-Wl,--no-as-needed", f"{folder}/guard.so", f"{folder}/libslurm.so")
     _gcc("-o", f"{folder}/slurmd", str(probe), *linked)
@@ -169,6 +169,11 @@ def test_all_long_messages_that_are_under_way_have_one_bound(ask: Ask) -> None:
     assert closed(ask, (1, 40 * MIB), (2, 40 * MIB), (1, 40 * MIB), (3, 20 * MIB), (4, 5 * MIB), (5, 9999)) == "2 4"
     assert closed(ask, (1, 40 * MIB), (1, 0), (2, 40 * MIB), (2, 0), (1, 64 * MIB)) == "", "a whole one counts no more"
     assert closed(ask, *((number, MIB // 4 - 1) for number in range(1, 300))) == " ".join(map(str, range(257, 300)))
+
+
+def test_a_question_in_http_has_no_body(ask: Ask) -> None:
+    """Slurm's own takes 50 MiB of each connection, and writes one byte behind them."""
+    assert [ask("slurmctld", 0, NOBODY, size, "http") for size in ("0", "1", "16383")] == ["read", "refused", "refused"]
 
 
 def test_slurmdbd_waits_for_no_more_of_a_stranger_or_a_user_than_they_send(ask: Ask) -> None:
