@@ -83,14 +83,38 @@ static FILE *open_file(const char *name) {
     return NULL;
 }
 
+/* Returns the length of a letter in UTF-8, or 0. Tokens hold names as text, and logs show them: so it may be neither
+ * another encoding's nor a control character (U+0080 to U+009F). */
+static size_t letter(const unsigned char *at) {
+    static const struct {
+        unsigned char first, last, least, most;
+        size_t length;
+    } forms[] = {{0xc2, 0xc2, 0xa0, 0xbf, 2}, {0xc3, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+                 {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+                 {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4}};
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        if (at[0] < forms[i].first || at[0] > forms[i].last || at[1] < forms[i].least || at[1] > forms[i].most)
+            continue;
+        size_t length = 2;
+        while (length < forms[i].length && at[length] >= 0x80 && at[length] <= 0xbf)
+            length++;
+        return length == forms[i].length ? length : 0;
+    }
+    return 0;
+}
+
 /* Refuses the lines of NIS, which glibc reads, too. Slurm passes names on to queries and scripts: so it also refuses
  * those that would be more than a name there. */
 static int is_name(const char *name, const char *further) {
     if (!*name || *name == '+' || *name == '-' || strlen(name) > LONGEST_NAME)
         return 0;
-    for (const unsigned char *at = (const unsigned char *)name; *at; at++)
-        if (*at < 0x80 && !isalnum(*at) && !strchr(further, *at))
+    for (const unsigned char *at = (const unsigned char *)name; *at;) {
+        int is_plain = *at < 0x80 && (isalnum(*at) || strchr(further, *at));
+        size_t length = is_plain ? 1 : letter(at);
+        if (!length)
             return 0;
+        at += length;
+    }
     return 1;
 }
 

@@ -100,6 +100,18 @@ def test_a_line_that_is_longer_than_a_buffer_is_read_whole(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize(
+    "name", [b"zo\xeb", b"a\xc2\x9b2J", b"a\x9b", b"\xc0\xaf", b"\xed\xa0\x80", b"a\xf0\x9f"], ids=range(6)
+)
+def test_a_name_that_is_no_text_or_a_terminals_command_is_nobodys(ask: Ask, etc: Path, name: bytes) -> None:
+    sound = "zoë", "Ægir", "ÿ", "中", "𝄞"
+    with (etc / "passwd").open("ab") as lines:
+        lines.write(name + b":x:5000:5000::/:/bin/sh\n")
+        lines.writelines(f"{each}:x:{number}:5000::/:/bin/sh\n".encode() for number, each in enumerate(sound, 6000))
+    assert ask("passwd", "5000").returncode == 2
+    assert [ask("passwd", str(number)).stdout.partition(":")[0] for number in range(6000, 6005)] == list(sound)
+
+
+@pytest.mark.parametrize(
     "line",
     [
         f"{'a' * 129}:x:5000:5000::/:/bin/sh",
