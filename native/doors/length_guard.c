@@ -39,7 +39,7 @@ static time_t now(void) {
     return time.tv_sec;
 }
 
-/* Takes the connection's message from the list, and adds it anew with its size, if that is not 0 and there is room. */
+/* Forgets the connection's message. Notes it anew with its size, if that is not 0, and tells whether there is room. */
 static bool note(const void *connection, uint64_t size) {
     uint64_t sum = size;
     size_t place = PLACES;

@@ -1,4 +1,4 @@
-/* What message_library.c and message_probe.c share: functions and types of Slurm. */
+/* Functions and types of Slurm that message_library.c and message_probe.c share. */
 #ifndef MESSAGE_PROBE_H
 #define MESSAGE_PROBE_H
 
