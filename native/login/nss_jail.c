@@ -15,7 +15,6 @@
 #include <nss.h>
 #include <pwd.h>
 #include <shadow.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,19 +41,33 @@
 
 /* A file may grow while it is read. */
 static ssize_t read_bounded(void *cookie, char *bytes, size_t size) {
-    int file = (int)(intptr_t)cookie;
-    off_t at = lseek(file, 0, SEEK_CUR);
+    const int *file = cookie;
+    off_t at = lseek(*file, 0, SEEK_CUR);
     size_t left = at < 0 || at >= MOST ? 0 : (size_t)(MOST - at);
-    return read(file, bytes, size < left ? size : left);
+    return read(*file, bytes, size < left ? size : left);
 }
 
 static int seek_bounded(void *cookie, off64_t *to, int whence) {
-    *to = lseek((int)(intptr_t)cookie, *to, whence);
+    const int *file = cookie;
+    *to = lseek(*file, *to, whence);
     return *to < 0 ? -1 : 0;
 }
 
 static int close_bounded(void *cookie) {
-    return close((int)(intptr_t)cookie);
+    int *file = cookie, failed = close(*file);
+    free(file);
+    return failed;
+}
+
+static FILE *read_from(int file) {
+    const cookie_io_functions_t bounded = {.read = read_bounded, .seek = seek_bounded, .close = close_bounded};
+    int *cookie = malloc(sizeof(*cookie));
+    if (cookie)
+        *cookie = file;
+    FILE *lines = cookie ? fopencookie(cookie, "r", bounded) : NULL;
+    if (!lines)
+        free(cookie);
+    return lines;
 }
 
 static FILE *open_file(const char *name) {
@@ -73,8 +86,7 @@ static FILE *open_file(const char *name) {
         close(root);
     }
     if (file >= 0 && !fstat(file, &facts) && S_ISREG(facts.st_mode) && facts.st_size <= MOST) {
-        const cookie_io_functions_t bounded = {.read = read_bounded, .seek = seek_bounded, .close = close_bounded};
-        FILE *lines = fopencookie((void *)(intptr_t)file, "r", bounded);
+        FILE *lines = read_from(file);
         if (lines)
             return lines;
     }
@@ -250,11 +262,12 @@ static int add(gid_t id, long *count, long *size, gid_t **groups, long limit) {
     return 1;
 }
 
-EXPORTED enum nss_status _nss_jail_initgroups_dyn(const char *user, gid_t first, long *count, long *size,
-                                                  gid_t **groups, long limit, int *error);
 /* glibc calls it in several threads at once. Without it, glibc would have them share the list of groups above. */
-enum nss_status _nss_jail_initgroups_dyn(const char *user, gid_t first, long *count, long *size, gid_t **groups,
-                                         long limit, int *error) {
+#define INITGROUPS _nss_jail_initgroups_dyn
+EXPORTED enum nss_status INITGROUPS(const char *user, gid_t first, long *count, long *size, gid_t **groups, long limit,
+                                    int *error);
+enum nss_status INITGROUPS(const char *user, gid_t first, long *count, long *size, gid_t **groups, long limit,
+                           int *error) {
     enum nss_status outcome = NSS_STATUS_UNAVAIL;
     struct group entry;
     size_t length = LONGEST_LINE;
@@ -269,12 +282,11 @@ enum nss_status _nss_jail_initgroups_dyn(const char *user, gid_t first, long *co
             if (!grown)
                 break;
             buffer = grown;
-        } else if (outcome != NSS_STATUS_SUCCESS) {
-            break;
-        } else if (entry.gr_gid != first && has_member(&entry, user) &&
-                   !add(entry.gr_gid, count, size, groups, limit)) {
-            break;
+            continue;
         }
+        int is_his = outcome == NSS_STATUS_SUCCESS && entry.gr_gid != first && has_member(&entry, user);
+        if (outcome != NSS_STATUS_SUCCESS || (is_his && !add(entry.gr_gid, count, size, groups, limit)))
+            break;
     }
     if (lines)
         fclose(lines);

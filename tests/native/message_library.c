@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* NOLINTBEGIN(readability-non-const-parameter): the parameters are Slurm's. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Stands for another thread in a library of slurmd's; it goes on while a first child waits for nothing. */
@@ -177,7 +178,7 @@ int http_parser_g_new_parse_request(const char *name, const struct callbacks *ca
 }
 
 void conmgr_queue_close_fd(void *connection) {
-    printf("%zu ", (size_t)connection);
+    printf("%d ", *(const uint16_t *)connection);
 }
 
 int job_record_unpack(void **job, int tres, void *buffer, uint16_t version) {
@@ -222,3 +223,4 @@ int unpack32(uint32_t *number, void *buffer) {
 const char *rpc_num2string(unsigned type) {
     return type == 2004 ? "RESPONSE_JOB_INFO" : type == 2017 ? "REQUEST_TRIGGER_SET" : "REQUEST_OF_SOME_KIND";
 }
+/* NOLINTEND(readability-non-const-parameter) */

@@ -57,12 +57,18 @@ static int list(const char *names) {
     return failed;
 }
 
-/* Takes a list of connections, each with the size of the message of which bytes came. */
+/* Takes a list of connections, each with the size of the message of which bytes came. Slurm passes that as a pointer.
+ */
 static int receive(char *list) {
+    static uint16_t connections[512];
     for (char *rest = list, *word = strsep(&rest, ","); word; word = strsep(&rest, ",")) {
         char *colon = word;
-        struct arguments arguments = {.connection = (void *)strtoul(word, &colon, 10)};
-        if (on_rpc_connection_data(arguments, (void *)strtoul(colon + 1, NULL, 10)))
+        unsigned long number = strtoul(word, &colon, 10) % 512, bytes = strtoul(colon + 1, NULL, 10);
+        struct arguments arguments = {.connection = &connections[number]};
+        void *size;
+        connections[number] = (uint16_t)number;
+        memcpy(&size, &bytes, sizeof(size));
+        if (on_rpc_connection_data(arguments, size))
             return 1;
     }
     return 0;
