@@ -67,7 +67,7 @@ static int receive(char *list) {
         struct arguments arguments = {.connection = &connections[number]};
         void *size;
         connections[number] = (uint16_t)number;
-        memcpy(&size, &bytes, sizeof(size));
+        memcpy((void *)&size, &bytes, sizeof(size));
         if (on_rpc_connection_data(arguments, size))
             return 1;
     }
