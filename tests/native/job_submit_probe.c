@@ -38,7 +38,10 @@ int main(int argc, char *argv[]) {
     char *sentence = NULL;
     if (argc != 5)
         return 2;
-    job.submit_line = text_of(argv[1]);
+    if (argv[1][0] == 'c') /* The container's name in its place. */
+        job.container = text_of(argv[1] + 1);
+    else
+        job.submit_line = text_of(argv[1]);
     job.argv = texts[0];
     job.environment = texts[1];
     job.spank_job_env = texts[2];

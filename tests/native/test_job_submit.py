@@ -50,7 +50,8 @@ def test_a_job_whose_prologs_could_not_start_is_refused(submit: Submit) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "arguments"), [(257 * KIB, "9"), (9, f"{200 * KIB},{60 * KIB}"), (150 * KIB, f"{120 * KIB}")]
+    ("line", "arguments"),
+    [(257 * KIB, "9"), (9, f"{200 * KIB},{60 * KIB}"), (150 * KIB, f"{120 * KIB}"), (f"c{257 * KIB}", "9")],
 )
-def test_a_job_that_would_fill_slurmctlds_memory_is_refused(submit: Submit, line: int, arguments: str) -> None:
+def test_a_job_that_would_fill_slurmctlds_memory_is_refused(submit: Submit, line: int | str, arguments: str) -> None:
     assert submit(line, arguments).endswith("longer than 256 KiB: write them to a file\n")
