@@ -16,9 +16,11 @@ import pytest
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="becomes other users")
 
-ALICE, BOB, SLURM, SLURMREST, NO_VAL = 1000, 1001, 64030, 64031, 4294967294
+ALICE, BOB, SLURM, SLURMREST = 1000, 1001, 64030, 64031
 OF_ONE, WAITING = 64, 512
 """Connections of one user that the door serves at once, and that wait besides."""
+NO_VAL = 4294967294
+"""The number that means none to Slurm."""
 MOST_ASKED = 256 << 10
 """Bytes of one question."""
 ASK = """
