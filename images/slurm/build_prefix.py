@@ -35,6 +35,8 @@ NSS = "libnss_jail.so.2"
 OURS = ("spank_jail.so", "job_submit_jail.so", "mpi_openmpi.so")
 """Plugins of native/, installed beside Slurm's."""
 DAEMONS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "sackd", "slurmstepd")
+LEAST_VERSION = "26.05.5"
+"""The first Slurm whose slurmdbd runs no SQL that a user's own client hides in ids and names (docs/doors.md)."""
 LOADED_BY_NAME = ("libgcc_s.so.1",)
 """Libraries that glibc opens at run time, so that no binary names them."""
 LOADER_FILES = {b"/etc/ld.so.cache\0": b"/opt/slurm/cache\0", b"/etc/ld.so.preload\0": b"/opt/slurm/preload\0"}
@@ -49,6 +51,8 @@ def main(staging: Path, native: Path, more: Path) -> None:
         native: where ``make -C native`` left its results.
         more: further SPANK plugins, from whoever builds the image.
     """
+    version = output("dpkg-query", "-W", "-f", "${Version}", "slurmd")
+    refuse_an_old(version)
     triplet = output("gcc", "-print-multiarch")
     system_libraries = Path("/usr/lib") / triplet
     compiled_in_plugins = system_libraries / "slurm-wlm"
@@ -90,7 +94,18 @@ def main(staging: Path, native: Path, more: Path) -> None:
     link_compiled_in_paths(staging, [*programs, PREFIX / "bin" / "sbcast"], compiled_in_plugins)
     copied = [*programs.values(), *plugins.values(), *libraries.values(), interpreter]
     note_packages(staging / "var/lib/dpkg/status.d", packages_of(copied))
-    (staging / "opt/slurm/VERSION").write_text(output("dpkg-query", "-W", "-f", "${Version}", "slurmd") + "\n")
+    (staging / "opt/slurm/VERSION").write_text(version + "\n")
+
+
+def refuse_an_old(version: str) -> None:
+    """Ends the build if Debian's slurmd is older than ``LEAST_VERSION``; the version is as dpkg writes it."""
+    without_epoch = version.rpartition(":")[2]
+    command = ["dpkg", "--compare-versions", without_epoch, "ge", LEAST_VERSION]
+    if subprocess.run(command, check=False, timeout=60).returncode:
+        sys.exit(
+            f"the image can't have Slurm {version}, but {LEAST_VERSION} or newer: any user could have an older "
+            "slurmdbd run SQL; renew the package lists, or take a newer Debian as the base"
+        )
 
 
 def target_of(plugin: str) -> Path:

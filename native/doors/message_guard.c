@@ -12,6 +12,8 @@
  *   - slurmdbd reads nothing from a connection that has not named its user (persist_guard.c);
  *   - slurmd passes no message on to other nodes (forward_guard.c);
  *   - no daemon makes more names of a list than a cluster has nodes (hostlist_guard.c);
+ *   - no daemon takes memory for bytes that have not come (length_guard.c);
+ *   - slurmctld takes no body with a question in HTTP (http_guard.c);
  *   - a child of slurmd reads a user's launch first: the child may crash or hang in slurmd's place (launch_reader.c).
  *     It checks that slurmd would find its part of the launch (launch_check.c).
  *
@@ -314,6 +316,8 @@ __attribute__((constructor)) static void stand_guard(void) {
     launch_find();
     forward_find();
     hostlist_find_real();
+    http_find();
+    length_find();
     persist_find();
     has_pmi2 = names_pmi2(configuration && configuration[0] ? configuration : SLURM_CONFIGURATION);
 }

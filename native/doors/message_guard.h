@@ -52,6 +52,12 @@ void forward_find(void);
 /* hostlist_guard.c */
 void hostlist_find_real(void);
 
+/* http_guard.c */
+void http_find(void);
+
+/* length_guard.c */
+void length_find(void);
+
 /* persist_guard.c */
 void persist_find(void);
 

@@ -4,14 +4,17 @@
  * message for that of a known user, and crashes (auth_ids_set). Anybody who reaches its port could do that. With this
  * library it reads from users only the messages of sacct, sreport and sacctmgr. Answers, and messages about jobs and
  * nodes, it reads from Slurm alone. So it does requests for archives, since they name a program that slurmdbd runs, or
- * SQL. Each connection has a thread of its own. */
+ * SQL. Each connection has a thread of its own. Slurm would take a message of up to 1 GiB from each. */
 #include "message_guard.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #define ACCESS_DENIED 2002 /* ESLURM_ACCESS_DENIED */
+#define MOST_OF_STRANGERS ((size_t)1 << 20)
+#define MOST_OF_USERS ((size_t)4 << 20)
 
 static const char *const of_users[] = {
     "DBD_GET_",     "DBD_ADD_",        "DBD_MODIFY_",         "DBD_REMOVE_",    "DBD_FINI",
@@ -21,8 +24,10 @@ static const char *const of_users[] = {
 
 int slurm_persist_conn_process_msg(void *connection, void *message, char *text, uint32_t size, void **answer,
                                    bool first);
+ssize_t conn_g_recv(void *connection, void *bytes, size_t size);
 
 static int (*real_process)(void *, void *, char *, uint32_t, void **, bool);
+static ssize_t (*real_recv)(void *, void *, size_t);
 static void *(*answer_of)(void *, uint32_t, char *, uint16_t);
 static const char *(*name_of)(unsigned type, int exact);
 static __thread struct {
@@ -30,10 +35,23 @@ static __thread struct {
     uid_t user;
 } peer;
 
+static bool is_slurm(void) {
+    return peer.is_known && (peer.user == 0 || peer.user == SLURM_ID);
+}
+
+/* slurmdbd asks for the rest of a message at once. */
+ssize_t conn_g_recv(void *connection, void *bytes, size_t size) {
+    if (!guard_is_database() || is_slurm() || size <= (peer.is_known ? MOST_OF_USERS : MOST_OF_STRANGERS))
+        return real_recv(connection, bytes, size);
+    fprintf(stderr, "error: refused a message of %zu bytes from uid %d\n", size, peer.is_known ? (int)peer.user : -1);
+    errno = EMSGSIZE;
+    return -1;
+}
+
 static bool may_ask(uint16_t type) {
     if (!peer.is_known || type == PERSIST_INIT)
         return !peer.is_known && type == PERSIST_INIT;
-    if (peer.user == 0 || peer.user == SLURM_ID)
+    if (is_slurm())
         return true;
     const char *name = name_of(type, 1);
     for (size_t i = 0; i < sizeof(of_users) / sizeof(of_users[0]); i++)
@@ -75,6 +93,7 @@ int slurm_persist_conn_process_msg(void *connection, void *message, char *text, 
 
 void persist_find(void) {
     *(void **)&real_process = guard_find("slurm_persist_conn_process_msg");
+    *(void **)&real_recv = guard_find("conn_g_recv");
     *(void **)&answer_of = guard_find("slurm_persist_make_rc_msg");
     *(void **)&name_of = guard_find("slurmdbd_msg_type_2_str");
 }

@@ -3,9 +3,9 @@
  *   sack_door LISTEN REAL
  *
  * The real socket (slurmd's or sackd's) gives a token for the id that connects. Slurm trusts any token of uid 0 or
- * SlurmUser as its own. Root in the jail has both ids. So the door refuses a connection from either id, or from
- * slurmrestd's. For any other id a child becomes that user for good, and passes the connection on: the real socket then
- * sees the same id as its peer. */
+ * SlurmUser as its own. Root in the jail has both ids. So the door refuses a connection from either id, from
+ * slurmrestd's, or from that which means nobody to Slurm. For any other id a child becomes that user for good, and
+ * passes the connection on: the real socket then sees the same id as its peer. */
 #include "contract.h"
 
 #include <errno.h>
@@ -39,6 +39,10 @@
 #define WAITING_OF_ONE 512
 #define BACKLOG 512
 #define LOOK_MILLISECONDS 1000
+/* Of a question. The longest holds a user's token, with all his groups. Slurm would keep up to 4 GiB of each
+ * connection. */
+#define MOST_ASKED ((ssize_t)256 << 10)
+#define NO_VAL 0xfffffffeU
 
 struct guest {
     pid_t child;
@@ -86,8 +90,10 @@ static int listen_at(const char *path) {
     return door;
 }
 
+/* Slurm gives NO_VAL to each user whose number it does not know, administrators among them: it would take that number
+ * for one of theirs (26.05, assoc_mgr_get_admin_level). */
 static bool is_refused(uid_t uid) {
-    return uid == 0 || uid == SLURM_ID || uid == SLURMREST_ID;
+    return uid == 0 || uid == SLURM_ID || uid == SLURMREST_ID || uid == NO_VAL;
 }
 
 static bool write_all(int to, const char *bytes, ssize_t length) {
@@ -106,6 +112,7 @@ static bool write_all(int to, const char *bytes, ssize_t length) {
 /* Passes bytes in both directions until the real socket closes; it sends nothing after the peer has gone. */
 static void pass_on(int peer, int real) {
     char bytes[16384];
+    ssize_t left = MOST_ASKED;
     struct pollfd both[] = {{.fd = peer, .events = POLLIN}, {.fd = real, .events = POLLIN}};
     for (;;) {
         if (poll(both, 2, -1) < 0)
@@ -117,7 +124,8 @@ static void pass_on(int peer, int real) {
         }
         if (both[0].revents) {
             ssize_t length = read(peer, bytes, sizeof(bytes));
-            if (length < 0 || (length > 0 && !write_all(real, bytes, length)))
+            left -= length;
+            if (length < 0 || left < 0 || (length > 0 && !write_all(real, bytes, length)))
                 return;
             if (length == 0) {
                 shutdown(real, SHUT_WR);

@@ -1,14 +1,22 @@
-/* slurmctld's plugin that refuses job options which the jail cannot support.
+/* slurmctld's plugin that refuses job options which the jail cannot support, and jobs that slurmctld cannot.
  *
  * In slurmctld, since every client can ask: with options, lines of a batch script, or over Slurm's protocol. Others of
  * slurm.options' JobSubmitPlugins come after it. */
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
-/* slurm.h has it since 24.05; checks of this file may have an older one. */
+/* slurmctld keeps these texts of each job in memory, and in its state. */
+#define MOST_KEPT ((size_t)256 << 10)
+/* These go to prologs: a program with a longer environment does not start, and Slurm drains the node. */
+#define MOST_OF_SPANK ((size_t)64 << 10)
+
+/* slurm.h has both since 24.05; checks of this file may have an older one. */
 #ifndef STEPMGR_ENABLED
 #define STEPMGR_ENABLED SLURM_BIT(41)
+#define container_id container
 #endif
 
 const char plugin_name[] = "what the jail cannot give a job";
@@ -21,12 +29,51 @@ extern char *slurm_xstrdup(const char *text);
 int job_submit(job_desc_msg_t *job, uint32_t user, char **sentence);
 int job_modify(job_desc_msg_t *job, void *record, uint32_t user, char **sentence);
 
+/* Adds the length of each text. Returns false if one is missing: slurmctld would follow it to nowhere (26.05,
+ * _write_data_array_to_file). */
+static bool add(char **texts, uint32_t count, size_t *bytes) {
+    for (uint32_t i = 0; texts && i < count; i++) {
+        if (!texts[i])
+            return false;
+        *bytes += strlen(texts[i]) + 1;
+    }
+    return true;
+}
+
+/* Returns the length of the texts that slurmctld bounds itself by a megabyte, or not at all. */
+static size_t length_of_unbounded(const job_desc_msg_t *job) {
+    const char *const texts[] = {job->submit_line,    job->container,       job->container_id, job->acctg_freq,
+                                 job->batch_features, job->selinux_context, job->req_nodes,    job->exc_nodes,
+                                 job->resp_host,      job->origin_cluster,  job->req_context,  job->clusters,
+                                 job->x11_target,     job->x11_magic_cookie};
+    size_t length = 0;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        length += texts[i] ? strlen(texts[i]) : 0;
+    return length;
+}
+
+/* Returns what is wrong with a job's texts, or NULL. Only a client of a user's own can leave one out. */
+static const char *fault(const job_desc_msg_t *job) {
+    size_t environment = 0, spank = 0, kept = length_of_unbounded(job);
+    if (!add(job->environment, job->env_size, &environment) || !add(job->argv, job->argc, &kept) ||
+        !add(job->spank_job_env, job->spank_job_env_size, &spank))
+        return "a text is missing in the job's environment or arguments";
+    if (spank > MOST_OF_SPANK)
+        return "the variables for prologs are longer than 64 KiB";
+    if (kept > MOST_KEPT)
+        return "the command line, the script's arguments and names are longer than 256 KiB: write them to a file";
+    return NULL;
+}
+
 /* The step manager is a slurmstepd that holds slurm.key and answers users. */
 int job_submit(job_desc_msg_t *job, uint32_t user, char **sentence) {
     (void)user;
-    if (!(job->bitflags & STEPMGR_ENABLED))
+    const char *refusal = fault(job);
+    if (job->bitflags & STEPMGR_ENABLED)
+        refusal = "--stepmgr is refused: it would bring the cluster's key to the job's node; leave it out";
+    if (!refusal)
         return SLURM_SUCCESS;
-    *sentence = slurm_xstrdup("--stepmgr is refused: it would bring the cluster's key to the job's node; leave it out");
+    *sentence = slurm_xstrdup(refusal);
     return ESLURM_NOT_SUPPORTED;
 }
 

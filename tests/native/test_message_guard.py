@@ -21,7 +21,7 @@ PERSIST_INIT, DBD_FINI, DBD_GET_JOBS, DBD_JOB_START = 6500, 1401, 1432, 1425
 DBD_ARCHIVE_DUMP, DBD_ARCHIVE_LOAD = 1459, 1460
 SOURCES = (
     *("message_guard.c", "forward_guard.c", "hostlist_guard.c"),
-    *("launch_reader.c", "launch_check.c", "persist_guard.c"),
+    *("http_guard.c", "length_guard.c", "launch_reader.c", "launch_check.c", "persist_guard.c"),
 )
 NO_VALUE = 0xFFFFFFFE
 Ask = Callable[..., str]
@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("guard")
     probe = HERE / "message_probe.c"
     shared = ("-shared", "-fPIC", "-pthread")
-    _gcc(*shared, "-DLIBRARY", "-o", f"{folder}/libslurm.so", str(probe))
+    _gcc(*shared, "-o", f"{folder}/libslurm.so", str(HERE / "message_library.c"))
     _gcc(*shared, "-o", f"{folder}/guard.so", *(str(NATIVE / "doors" / name) for name in SOURCES))
     linked = ("-Wl,--no-as-needed", f"{folder}/guard.so", f"{folder}/libslurm.so")
     _gcc("-o", f"{folder}/slurmd", str(probe), *linked)
@@ -148,6 +148,40 @@ def test_slurmctld_reads_of_users_requests(ask: Ask) -> None:
 def test_a_client_reads_at_its_ports_of_nobody_but_slurm_and_its_own_user(ask: Ask, program: str, how: str) -> None:
     asked = [(ANSWER, SLURM), (ANSWER, os.getuid()), (ANSWER, NOBODY), (ANSWER, os.getuid() + 1)]
     assert [ask(program, kind, sender, how=how) for kind, sender in asked] == ["read", "read", "refused", "refused"]
+
+
+MIB = 1 << 20
+
+
+def closed(ask: Ask, *came: tuple[int, int], program: str = "slurmctld") -> str:
+    """Says which connections were closed; of each, bytes of a message with so many of them came, or its last (0)."""
+    return ask(program, 0, NOBODY, ",".join(f"{connection}:{size}" for connection, size in came), "receives")
+
+
+@pytest.mark.parametrize("program", ["slurmctld", "slurmd"])
+def test_a_length_that_a_stranger_claims_takes_no_memory(ask: Ask, program: str) -> None:
+    """Slurm's own fills a gigabyte for four bytes, and Kubernetes ends slurmctld."""
+    assert closed(ask, (1, 1024 * MIB), program=program) == "1"
+    assert closed(ask, (1, 200), (2, 60 * MIB), (3, 100_000), program=program) == "", "Slurm's own is never asked"
+
+
+def test_all_long_messages_that_are_under_way_have_one_bound(ask: Ask) -> None:
+    assert closed(ask, (1, 40 * MIB), (2, 40 * MIB), (1, 40 * MIB), (3, 20 * MIB), (4, 5 * MIB), (5, 9999)) == "2 4"
+    assert closed(ask, (1, 40 * MIB), (1, 0), (2, 40 * MIB), (2, 0), (1, 64 * MIB)) == "", "a whole one counts no more"
+    assert closed(ask, *((number, MIB // 4 - 1) for number in range(1, 300))) == " ".join(map(str, range(257, 300)))
+
+
+def test_a_question_in_http_has_no_body(ask: Ask) -> None:
+    """Slurm's own takes 50 MiB of each connection, and writes one byte behind them."""
+    assert [ask("slurmctld", 0, NOBODY, size, "http") for size in ("0", "1", "16383")] == ["read", "refused", "refused"]
+
+
+def test_slurmdbd_waits_for_no_more_of_a_stranger_or_a_user_than_they_send(ask: Ask) -> None:
+    assert ask("slurmdbd", f"0:B4,B{MIB},B{MIB + 1}", ALICE, how="connects") == "read read refused"
+    with_user = f"{PERSIST_INIT}:{PERSIST_INIT},B{4 * MIB},B{4 * MIB + 1}"
+    assert ask("slurmdbd", with_user, ALICE, how="connects") == "read read refused"
+    assert ask("slurmdbd", with_user, SLURM, how="connects") == "read read read", "slurmctld sends many records at once"
+    assert ask("slurmctld", f"0:B{99 * MIB}", ALICE, how="connects") == "read"
 
 
 def connect(ask: Ask, sender: int, *types: int, inside: int = PERSIST_INIT) -> str:

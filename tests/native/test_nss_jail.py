@@ -99,6 +99,106 @@ def test_a_line_that_is_longer_than_a_buffer_is_read_whole(ask: Ask) -> None:
     assert ask("initgroups", "alice").stdout.split() == ["alice", "27", "100", "2000", "2001"]
 
 
+@pytest.mark.parametrize(
+    "name", [b"zo\xeb", b"a\xc2\x9b2J", b"a\x9b", b"\xc0\xaf", b"\xed\xa0\x80", b"a\xf0\x9f"], ids=range(6)
+)
+def test_a_name_that_is_no_text_or_a_terminals_command_is_nobodys(ask: Ask, etc: Path, name: bytes) -> None:
+    sound = "zoë", "Ægir", "ÿ", "中", "𝄞"
+    with (etc / "passwd").open("ab") as lines:
+        lines.write(name + b":x:5000:5000::/:/bin/sh\n")
+        lines.writelines(f"{each}:x:{number}:5000::/:/bin/sh\n".encode() for number, each in enumerate(sound, 6000))
+    assert ask("passwd", "5000").returncode == 2
+    assert [ask("passwd", str(number)).stdout.partition(":")[0] for number in range(6000, 6005)] == list(sound)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"{'a' * 129}:x:5000:5000::/:/bin/sh",
+        f"long:x:5000:5000:{'g' * 4096}:/:/bin/sh",
+        f"long:x:5000:5000:{'g' * 1_000_000}:/:/bin/sh",
+        f"long:x:5000:5000::/{'h' * 5000}:/bin/sh",
+        "noid:x:4294967294:5000::/:/bin/sh",
+        "noid:x:4294967295:5000::/:/bin/sh",
+        "noid:x:5000:4294967294::/:/bin/sh",
+        "noid:x:5000:4294967295::/:/bin/sh",
+        "noid:x:-1:5000::/:/bin/sh",
+        "noid:x:5000:-1::/:/bin/sh",
+    ],
+    ids=range(10),
+)
+def test_a_line_that_slurmctld_could_not_keep_with_each_job_counts_as_none(ask: Ask, etc: Path, line: str) -> None:
+    with (etc / "passwd").open("a") as lines:
+        lines.write(f"{line}\nfits:x:5001:5001:{'g' * 4000}:/:/bin/sh\n")
+    names = [entry.partition(":")[0] for entry in ask("passwd").stdout.splitlines()]
+    assert names == ["alice", "bob", "fits"]
+    assert {ask("passwd", number).returncode for number in ("5000", "4294967294", "4294967295")} == {2}
+    assert ask("passwd", "fits").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "line", [f"{'a' * 129}:x:5000:", "noid:x:4294967294:", f"vast:x:5000:{'m,' * 2_000_000}m"], ids=range(3)
+)
+def test_a_group_that_is_none_does_not_hide_those_behind_it(ask: Ask, etc: Path, line: str) -> None:
+    with (etc / "group").open("a") as lines:
+        lines.write(f"{line}\nlast:x:5001:alice\n")
+    assert {ask("group", number).returncode for number in ("5000", "4294967294")} == {2}
+    assert ask("initgroups", "alice").stdout.split() == ["alice", "27", "100", "2000", "2001", "5001"]
+
+
+def test_a_user_has_1024_groups_of_the_jail(ask: Ask, etc: Path) -> None:
+    """Each is in his token, and slurmctld keeps them with each of his jobs."""
+    with (etc / "group").open("a") as lines:
+        lines.writelines(f"g{number}:x:{number}:bob\n" for number in range(10_000, 30_000))
+    assert ask("initgroups", "bob").stdout.split() == ["bob", "2001", *map(str, range(10_000, 11_023))]
+    assert ask("initgroups", "alice").stdout.split() == ["alice", "27", "100", "2000", "2001"]
+
+
+def test_a_file_that_grows_while_it_is_read_has_an_end(module: Path, etc: Path) -> None:
+    """The size is looked at once: the list is open before the file grows."""
+    script = f"""
+import ctypes, os
+libc = ctypes.CDLL(None)
+for database in (b"passwd", b"group"):
+    assert not libc.__nss_configure_lookup(database, b"jail")
+libc.setpwent(); libc.setgrent()
+os.truncate({str(etc / "passwd")!r}, 1 << 40); os.truncate({str(etc / "group")!r}, 1 << 40)
+for next in (libc.getpwent, libc.getgrent):
+    next.restype = ctypes.c_void_p
+    while next():
+        pass
+"""
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(module)}
+    subprocess.run(["/usr/bin/python3", "-c", script], env=environment, timeout=20, check=True)
+
+
+def test_several_threads_ask_for_groups_at_once(module: Path, etc: Path) -> None:
+    """glibc locks none of what a module shares between them."""
+    script = """
+import ctypes, threading
+libc = ctypes.CDLL(None)
+for database in (b"group", b"initgroups"):
+    assert not libc.__nss_configure_lookup(database, b"jail")
+wrong = []
+def ask():
+    for _ in range(200):
+        groups, count = (ctypes.c_uint * 16)(), ctypes.c_int(16)
+        libc.getgrouplist(b"alice", 1000, groups, ctypes.byref(count))
+        if groups[:count.value] != [1000, 27, 100, 2000, 2001]:
+            wrong.append(groups[:count.value])
+threads = [threading.Thread(target=ask) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(wrong)
+"""
+    (etc / "group").write_text(GROUP.replace(MANY, "somebody"))
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(module)}
+    asked = subprocess.run(
+        ["/usr/bin/python3", "-c", script], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (asked.returncode, asked.stdout) == (0, "[]\n"), asked.stderr
+
+
 @pytest.mark.parametrize("file", ["passwd", "group", "shadow"])
 @pytest.mark.parametrize(
     "instead",

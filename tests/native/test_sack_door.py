@@ -20,6 +20,10 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="becomes other users")
 ALICE, BOB, NAMELESS, SLURM, SLURMREST = 1000, 1001, 7777, 64030, 64031
 OF_ONE, WAITING = 64, 512
 """Connections of one user that the door serves at once, and that wait besides."""
+NO_VAL = 4294967294
+"""The number that means none to Slurm."""
+MOST_ASKED = 256 << 10
+"""Bytes of one question."""
 ASK = """
 import socket, sys
 with socket.socket(socket.AF_UNIX) as door:
@@ -43,6 +47,7 @@ class Real:
         path.chmod(0o777)
         self._listener.listen(200)
         self.heard: list[bytes] = []
+        self.taken = 0
         threading.Thread(target=self._answer, daemon=True).start()
 
     def _answer(self) -> None:
@@ -55,8 +60,9 @@ class Real:
         with peer, contextlib.suppress(OSError):
             pid, uid, gid = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
             said = b""
-            while part := peer.recv(100):
+            while part := peer.recv(1000):
                 said += part
+                self.taken += len(part)
             self.heard.append(said)
             status = Path(f"/proc/{pid}/status").read_text()
             rights = [line.split()[1] for line in status.splitlines() if line.startswith(("CapEff", "CapPrm"))]
@@ -65,6 +71,8 @@ class Real:
             )
 
     def close(self) -> None:
+        # Wakes the thread: it would go on at the number of this descriptor, which the next test's may have.
+        self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
 
@@ -127,7 +135,7 @@ def test_a_user_comes_through_as_himself_without_any_right(door: Door) -> None:
     assert door.real.heard == [b"who am I"] * 2
 
 
-@pytest.mark.parametrize("uid", [0, SLURM, SLURMREST])
+@pytest.mark.parametrize("uid", [0, SLURM, SLURMREST, NO_VAL])
 def test_root_and_slurms_own_ids_do_not_come_through(door: Door, uid: int) -> None:
     assert door.ask(uid) == ""
     assert door.real.heard == []
@@ -136,6 +144,29 @@ def test_root_and_slurms_own_ids_do_not_come_through(door: Door, uid: int) -> No
 
 def test_root_of_a_user_namespace_is_the_user_who_made_it(door: Door) -> None:
     assert door.ask(ALICE, "unshare", "--user", "--map-root-user") == through(ALICE)
+
+
+def test_a_question_without_an_end_is_cut_off(door: Door) -> None:
+    """The daemon behind the door would keep all of it in memory."""
+    (endless,) = door.connect(ALICE, 1)
+    endless.settimeout(20)
+    with endless, contextlib.suppress(ConnectionError):
+        for _ in range(64):
+            endless.sendall(bytes(MOST_ASKED))
+        assert endless.recv(1) == b""
+    assert door.ask(ALICE) == through(ALICE)
+    assert door.real.taken <= MOST_ASKED + len("who am I")
+
+
+def test_a_long_question_comes_through_whole(door: Door) -> None:
+    """A token holds all groups of its user."""
+    (asks,) = door.connect(ALICE, 1)
+    asks.settimeout(20)
+    with asks:
+        asks.sendall(bytes(MOST_ASKED))
+        asks.shutdown(socket.SHUT_WR)
+        assert asks.recv(1000)
+    assert door.real.taken == MOST_ASKED
 
 
 def test_one_who_says_nothing_is_sent_away_and_one_user_does_not_shut_out_the_others(door: Door) -> None:

@@ -24,3 +24,14 @@ def test_a_noted_package_reads_as_installed(tmp_path):
     build_prefix.note_packages(tmp_path / "status.d", ["coreutils"])
     entry = email.message_from_string((tmp_path / "status.d/coreutils").read_text())
     assert entry["Status"].endswith(" installed") and entry["Version"]
+
+
+@pytest.mark.parametrize("version", ["26.05.5-1", "26.05.5-1~bpo13+1", "26.05.10-2", "26.11.0-1", "1:26.05.5-1"])
+def test_a_slurm_without_the_door_of_sql_is_taken(version):
+    build_prefix.refuse_an_old(version)
+
+
+@pytest.mark.parametrize("version", ["26.05.4-1", "26.05.5~rc1-1", "25.11.9-1", "1:26.05.4-3", "22.05.8-4+deb12u3", ""])
+def test_an_older_slurm_ends_the_build_and_says_why(version):
+    with pytest.raises(SystemExit, match=r"can't have Slurm .*26\.05\.5 or newer: .* SQL"):
+        build_prefix.refuse_an_old(version)

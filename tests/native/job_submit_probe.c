@@ -1,0 +1,53 @@
+/* Plays slurmctld for job_submit_jail.c: a job whose submit line, arguments, environment and variables for prologs have
+ * so many bytes each. A list in place of a number names the texts one by one; one that begins with - is missing. */
+#include <slurm/slurm.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_TEXTS 8
+
+int job_submit(job_desc_msg_t *job, uint32_t user, char **sentence);
+char *slurm_xstrdup(const char *text);
+
+char *slurm_xstrdup(const char *text) {
+    return strdup(text);
+}
+
+static char *text_of(const char *bytes) {
+    size_t length = strtoul(bytes, NULL, 10);
+    char *text = bytes[0] == '-' ? NULL : malloc(length + 1);
+    if (text) {
+        memset(text, 'a', length);
+        text[length] = '\0';
+    }
+    return text;
+}
+
+static uint32_t texts_of(char *list, char **texts) {
+    uint32_t count = 0;
+    for (char *word = strsep(&list, ","); word && count < MOST_TEXTS; word = strsep(&list, ","))
+        texts[count++] = text_of(word);
+    return count;
+}
+
+int main(int argc, char *argv[]) {
+    static job_desc_msg_t job;
+    static char *texts[3][MOST_TEXTS + 1];
+    char *sentence = NULL;
+    if (argc != 5)
+        return 2;
+    if (argv[1][0] == 'c') /* The container's name in its place. */
+        job.container = text_of(argv[1] + 1);
+    else
+        job.submit_line = text_of(argv[1]);
+    job.argv = texts[0];
+    job.environment = texts[1];
+    job.spank_job_env = texts[2];
+    job.argc = texts_of(argv[2], job.argv);
+    job.env_size = texts_of(argv[3], job.environment);
+    job.spank_job_env_size = texts_of(argv[4], job.spank_job_env);
+    int failed = job_submit(&job, 1000, &sentence);
+    return printf("%s\n", failed ? sentence : "taken") < 0;
+}

@@ -1,0 +1,226 @@
+/* Stands for libslurmfull behind message_guard.so. */
+#include "message_probe.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* NOLINTBEGIN(readability-non-const-parameter): the parameters are Slurm's. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Stands for another thread in a library of slurmd's; it goes on while a first child waits for nothing. */
+static void *hold(void *is_held) {
+    pthread_mutex_lock(&lock);
+    pthread_barrier_wait(is_held);
+    usleep(100000);
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+void hold_a_lock(void) {
+    pthread_t holder;
+    static pthread_barrier_t is_held;
+    pthread_barrier_init(&is_held, NULL, 2);
+    if (!pthread_create(&holder, NULL, hold, &is_held))
+        pthread_barrier_wait(&is_held);
+}
+
+int slurm_unpack_received_msg(void *message, int file, void *buffer) {
+    struct message *received = message;
+    struct header header;
+    uid_t uid;
+    gid_t gid;
+    (void)file;
+    if (unpack_header(&header, message))
+        return 1;
+    if (received->sender != (uid_t)-1)
+        auth_g_get_ids(message, &uid, &gid);
+    return unpack_msg(message, buffer);
+}
+
+int slurm_unpack_msg_and_forward(void *message, void *origin, int file, void *buffer) {
+    (void)origin;
+    return slurm_unpack_received_msg(message, file, buffer);
+}
+
+int slurm_receive_msg(void *connection, void *message, int timeout) {
+    (void)connection;
+    return slurm_unpack_received_msg(message, timeout, message);
+}
+
+int eio_message_socket_accept(void *port, void *all) {
+    (void)all;
+    return slurm_receive_msg(NULL, port, 0);
+}
+
+int unpack_header(struct header *header, void *buffer) {
+    *header = (struct header){.version = 45 << 8, .type = ((struct message *)buffer)->type};
+    return 0;
+}
+
+void auth_g_get_ids(void *token, uid_t *uid, gid_t *gid) {
+    *uid = ((struct message *)token)->sender;
+    *gid = 0;
+}
+
+int unpack_msg(void *message, void *buffer) {
+    const char *reading = ((struct message *)message)->reading;
+    void *job;
+    if (((struct message *)message)->numbers_read)
+        return 1; /* The guard has read in the buffer, and left it so. */
+    if (!strcmp(reading, "ends"))
+        abort();
+    while (!strcmp(reading, "hangs"))
+        ;
+    pthread_mutex_lock(&lock);
+    pthread_mutex_unlock(&lock);
+    if (!strncmp(reading, "launch:", strlen("launch:"))) {
+        /* Where the options end. */
+        const char *hex = reading + strlen("launch:");
+        ((struct message *)buffer)->numbers_read = (uint32_t)(strchr(hex, ':') - hex) / 2;
+        return job_options_unpack(NULL, buffer);
+    }
+    return strcmp(reading, "record") ? 0 : job_record_unpack(&job, 0, buffer, 0);
+}
+
+int job_options_unpack(void *options, void *buffer) {
+    (void)options;
+    (void)buffer;
+    return 0;
+}
+
+void *slurm_hostlist_create(const char *list) {
+    return strdup(list);
+}
+
+int slurm_hostlist_count(void *hosts) {
+    int count = 1;
+    for (const char *at = hosts; *at; at++)
+        count += *at == ',';
+    return count;
+}
+
+void slurm_hostlist_destroy(void *hosts) {
+    free(hosts);
+}
+
+void *hostlist_create(const char *list) {
+    return strdup(list);
+}
+
+void *hostlist_create_dims(const char *list, int dimensions) {
+    return dimensions ? strdup(list) : NULL;
+}
+
+int hostlist_split_treewidth(void *hosts, void ***parts, int *count, uint16_t width) {
+    (void)hosts;
+    (void)parts;
+    *count = width;
+    return 1;
+}
+
+int slurm_persist_conn_process_msg(void *connection, void *message, char *text, uint32_t size, void **answer,
+                                   bool first) {
+    (void)connection;
+    (void)size;
+    (void)answer;
+    (void)first;
+    bool begins = text[0] == (char)(6500 >> 8) && text[1] == (char)(6500 & 0xff);
+    return begins ? slurm_unpack_received_msg(message, 0, message) : 0;
+}
+
+void *slurm_persist_make_rc_msg(void *connection, uint32_t code, char *text, uint16_t type) {
+    (void)connection;
+    (void)code;
+    (void)type;
+    return text;
+}
+
+const char *slurmdbd_msg_type_2_str(unsigned type, int exact) {
+    (void)exact;
+    static const struct {
+        unsigned type;
+        const char *name;
+    } names[] = {
+        {1401, "DBD_FINI"}, {1432, "DBD_GET_JOBS_COND"}, {1459, "DBD_ARCHIVE_DUMP"}, {1460, "DBD_ARCHIVE_LOAD"}};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (names[i].type == type)
+            return names[i].name;
+    return "DBD_JOB_START";
+}
+
+ssize_t conn_g_recv(void *connection, void *bytes, size_t size) {
+    (void)connection;
+    (void)bytes;
+    return (ssize_t)size;
+}
+
+/* Bytes of a message with this size came; it is whole if that is 0. */
+int on_rpc_connection_data(struct arguments arguments, void *size) {
+    if (size)
+        resize_input_buffer(arguments, size);
+    return 0;
+}
+
+void resize_input_buffer(struct arguments arguments, void *size) {
+    (void)arguments;
+    (void)size;
+    fputs("filled ", stdout);
+}
+
+int http_parser_g_new_parse_request(const char *name, const struct callbacks *callbacks, void *argument, void **state) {
+    (void)name;
+    (void)argument;
+    *state = (void *)callbacks;
+    return 0;
+}
+
+void conmgr_queue_close_fd(void *connection) {
+    printf("%d ", *(const uint16_t *)connection);
+}
+
+int job_record_unpack(void **job, int tres, void *buffer, uint16_t version) {
+    (void)job;
+    (void)tres;
+    (void)buffer;
+    (void)version;
+    return 0;
+}
+
+int slurm_open_unix_stream(char *path, int flags, int *file) {
+    (void)path;
+    (void)flags;
+    (void)file;
+    return 0;
+}
+
+bool http_switch_http_enabled(void) {
+    return true;
+}
+
+int stepd_attach(int file, uint16_t stepd_version, uint16_t version, void *io, void *messages, char *certificate,
+                 char *key, uid_t uid, void *answer) {
+    (void)file;
+    (void)stepd_version;
+    (void)version;
+    (void)io;
+    (void)messages;
+    (void)certificate;
+    (void)uid;
+    (void)answer;
+    return key[0] != 'k';
+}
+
+/* Five numbers of a step's id, then the length of the job's name. */
+int unpack32(uint32_t *number, void *buffer) {
+    struct message *message = buffer;
+    *number = message->numbers_read++ < 5 ? 7 : strcmp(message->reading, "nameless") ? 3 : 0;
+    return 0;
+}
+
+const char *rpc_num2string(unsigned type) {
+    return type == 2004 ? "RESPONSE_JOB_INFO" : type == 2017 ? "REQUEST_TRIGGER_SET" : "REQUEST_OF_SOME_KIND";
+}
+/* NOLINTEND(readability-non-const-parameter) */

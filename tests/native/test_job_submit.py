@@ -1,0 +1,57 @@
+"""slurmctld's plugin refuses jobs that slurmctld can't keep (native/plugins/job_submit_jail.c)."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+HERE, NATIVE = Path(__file__).parent, Path("native")
+KIB = 1024
+Submit = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def submit(tmp_path_factory: pytest.TempPathFactory) -> Submit:
+    """Has the plugin judge a job, and gives its sentence."""
+    probe = tmp_path_factory.mktemp("submit") / "probe"
+    sources = (HERE / "job_submit_probe.c", NATIVE / "plugins" / "job_submit_jail.c")
+    command = ["gcc", "-D_GNU_SOURCE", "-g", "-fsanitize=address,undefined", "-o", probe, *sources]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+
+    def submitted(line: int | str = 9, arguments: str = "9", environment: str = "9", spank: str = "9") -> str:
+        command = [probe, str(line), arguments, environment, spank]
+        environ = {"ASAN_OPTIONS": "detect_leaks=0"}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environ)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return submitted
+
+
+def test_an_ordinary_job_is_taken(submit: Submit) -> None:
+    assert submit() == submit(line="-", arguments="0") == "taken\n"
+    assert submit(100 * KIB, f"{100 * KIB},{50 * KIB}", f"{900 * KIB},0,9", f"{60 * KIB},9") == "taken\n"
+
+
+@pytest.mark.parametrize("where", ["arguments", "environment", "spank"])
+@pytest.mark.parametrize("texts", ["-", "9,-", "-,9", "9,-,9"])
+def test_a_job_with_a_missing_text_is_refused(submit: Submit, where: str, texts: str) -> None:
+    """slurmctld follows each: one job of a user's own client would end it."""
+    assert submit(**{where: texts}) == "a text is missing in the job's environment or arguments\n"
+
+
+def test_a_job_whose_prologs_could_not_start_is_refused(submit: Submit) -> None:
+    """Slurm would drain its nodes."""
+    assert submit(spank=f"{40 * KIB},{40 * KIB}") == "the variables for prologs are longer than 64 KiB\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "arguments"),
+    [(257 * KIB, "9"), (9, f"{200 * KIB},{60 * KIB}"), (150 * KIB, f"{120 * KIB}"), (f"c{257 * KIB}", "9")],
+)
+def test_a_job_that_would_fill_slurmctlds_memory_is_refused(submit: Submit, line: int | str, arguments: str) -> None:
+    assert submit(line, arguments).endswith("longer than 256 KiB: write them to a file\n")
