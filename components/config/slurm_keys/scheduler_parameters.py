@@ -1,7 +1,9 @@
 """SchedulerParameters of slurm.conf: numbers that Slurm would replace by its default, or whose unit it would drop."""
 
+import re
 from typing import Final
 
+_NUMBER: Final = re.compile("[0-9]{1,9}")
 _RANGES: Final = {
     "bf_interval": (1, 10_800),
     "bf_max_job_array_resv": (0, 1_000),
@@ -25,6 +27,6 @@ def refusal(value: str) -> str:
         least, most = _RANGES.get(word.lower(), (None, None))
         if least is None or most is None or (word.lower(), number) == _OFF:
             continue
-        if not (number.isascii() and number.isdigit() and least <= int(number) <= most):
+        if not (_NUMBER.fullmatch(number) and least <= int(number) <= most):
             return f"{word} from {least} to {most} without a unit: Slurm would read another number"
     return ""
