@@ -77,7 +77,7 @@ def test_it_is_explained_what_is_wrong_since_when_what_drains_and_who_lifts_that
     assert [*explain.lines(Known("gpu-0", RECORD, found, told), began + 312)] == [
         "gpu-0: IDLE+DRAIN+DYNAMIC_NORM",
         "  pulumi-slurm:health gpus: 7 of 8 GPUs answer",
-        "  set by root at 2026-11-26T12:00:31; the node lifts it when this check was made and did not fail",
+        "  set by root at 2026-11-26T12:00:31; the node lifts it when this check did not fail, or is made no more",
         "  Extra: pulumi-slurm:failed gpus, well at 2026-11-26T12:00:00Z, found at 2026-11-26T12:00:30Z",
         "FAIL: the last run ended 12 s ago, at 2026-11-26T12:05:30Z",
         "FAIL    gpus: 7 of 8 GPUs answer",
