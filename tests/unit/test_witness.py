@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -318,8 +318,8 @@ def test_a_letter_and_a_variable_without_a_class_are_told() -> None:
     assert [line.split(",")[0] for line in said] == ["srun reads SRUN_RUN_AS", "srun has -Y"]
 
 
-def outcome(said: str, *, told: bool = False, **facts: object) -> list[str]:
-    run = Run("1", "srun", **{"who": Who.USER, "from_login": False, "option": "srun --input", **facts})  # type: ignore[arg-type]
+def outcome(said: str, *, told: bool = False, **facts: Any) -> list[str]:
+    run = Run("1", "srun", **{"who": Who.USER, "from_login": False, "option": "srun --input", **facts})
     return outcomes.failures([run], {"1"} if told else set(), {"1": said})
 
 
