@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from components.config.accounting import PRIORITY_KEYS
 from components.config.addons.monitoring import MonitoringMode
 from components.config.nodes.gres import tracked
 from components.config.nodes.health import HEALTH_SECONDS, PROLOG_SECONDS
@@ -146,7 +147,7 @@ def _accounting(config: Config) -> dict[str, str]:
     accounting = config.accounting
     if not accounting.is_on:
         return {}
-    priority = accounting.priority
+    priority = accounting.priority.model_dump(by_alias=True)
     # Added to those that Slurm always tracks (cpu, mem, node, billing …).
     counted = tracked(kind for node_set in config.node_sets for kind in node_set.gres_kinds)
     return {
@@ -156,13 +157,7 @@ def _accounting(config: Config) -> dict[str, str]:
         **({"AccountingStorageTRES": ",".join(counted)} if counted else {}),
         **({"AccountingStorageEnforce": ",".join(accounting.enforce)} if accounting.enforce else {}),
         "PriorityType": "priority/multifactor",
-        "PriorityWeightAge": str(priority.weight_age),
-        "PriorityWeightFairshare": str(priority.weight_fairshare),
-        "PriorityWeightJobSize": str(priority.weight_job_size),
-        "PriorityWeightPartition": str(priority.weight_partition),
-        "PriorityWeightQOS": str(priority.weight_qos),
-        "PriorityMaxAge": priority.max_age,
-        "PriorityDecayHalfLife": priority.decay_half_life,
+        **{key: str(priority[name]) for key, name in PRIORITY_KEYS.items()},
     }
 
 
