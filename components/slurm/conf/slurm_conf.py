@@ -86,7 +86,7 @@ def _settings(config: Config) -> dict[str, str]:
         # last process is gone. After this time slurmd serves no tokens, which the job needs to end (26.05).
         "SlurmdParameters": f"conmgr_quiesce_timeout={_LONGEST_END_SECONDS}",
         # Dynamic nodes do not know each other's addresses, so slurmctld talks to each of them (slurm.conf(5)).
-        "TreeWidth": "65533",
+        "TreeWidth": str(names.TREE_WIDTH),
         # A pod that returns is usable again, whatever the reason for its absence.
         "ReturnToService": "2",
         # Without one Slurm refuses `scontrol reboot`. A node can't start its own pod anew: the operator does.
