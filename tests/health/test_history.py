@@ -19,6 +19,12 @@ RECORD = (
 LOST = Result("gpus", Finding(Verdict.FAIL, "7 of 8 GPUs answer"), "replace it", Action.RESTART_BM, 0.25)
 
 
+def test_help_names_both_forms_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["--help"])
+    assert "node-health explain [NODE]" in capsys.readouterr().out
+
+
 def run(at: float, *results: tuple[str, Verdict, str], **skipped: str) -> Report:
     return Report(tuple(Result(check, Finding(verdict, words)) for check, verdict, words in results), skipped, at)
 
