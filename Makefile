@@ -11,7 +11,7 @@ help:
 	@echo "make down    end this checkout's dev cluster and remove what it left (its data too)"
 	@echo "make test    all tests, on an instance of their own"
 	@echo "make test-vm the tests that need cgroup v2 and NFS, in a guest where this machine has neither;"
-	@echo "             TESTS=tests/vm/kubelet, which takes half an hour, only when it is asked for"
+	@echo "             TESTS=tests/vm/kubelet, which takes more than an hour, only when it is asked for"
 	@echo "make test-gpu   what a GPU machine shows without Kubernetes, and what was skipped; RECORD=DIR BUNDLE=FILE FROM=FILE"
 	@echo "make check   format, lint, types, import layers, shell, C, Containerfiles, sentences, workflows"
 	@echo "make preview-gpu   what Pulumi.gpu.example.yaml would make, without any Kubernetes; OUT=FILE writes it as JSON"

@@ -131,6 +131,9 @@ FINALIZER: Final = f"{API_GROUP}/jobs"
 UNFIT_TAINT: Final = f"{API_GROUP}/unfit"
 """Taint and annotation of a Kubernetes node that the operator took a worker from; the annotation says why."""
 
+TREE_WIDTH: Final = 65533
+"""Slurm's TreeWidth: slurmctld and commands speak to each node themselves, and no slurmd passes a message on."""
+
 # Ports.
 SLURMCTLD_PORT: Final = 6817
 SLURMD_PORT: Final = 6818

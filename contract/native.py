@@ -15,6 +15,7 @@ PROBE_JOB: Final = 0
 DEFINES: Final[dict[str, str | int]] = {
     "SLURM_ID": names.SLURM_UID,
     "SLURMREST_ID": names.SLURMREST_UID,
+    "TREE_WIDTH": names.TREE_WIDTH,
     "JAIL_DEFAULT_ROOT": paths.JAIL_TREE,
     "JAIL_MARKER": paths.JAIL_MARKER,
     "JAIL_NODE_FILES": paths.JAIL_NODE_FILES,

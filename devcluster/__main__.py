@@ -58,25 +58,27 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--name", help="instance (default: this checkout's own)")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    up = commands.add_parser("up", help="toolchain, images, Kubernetes, `pulumi up`, one job; what is there is kept")
+    def command(name: str, meaning: str) -> argparse.ArgumentParser:
+        return commands.add_parser(name, help=meaning, description=f"{meaning[0].upper()}{meaning[1:]}.")
+
+    up = command("up", "toolchain, images, Kubernetes, `pulumi up`, one job; what is there is kept")
     up.add_argument("--kubeconfig", type=Path, metavar="FILE", help="use your own cluster in place of the embedded one")
     up.add_argument("--registry", help="with --kubeconfig: where your cluster pulls images from")
     up.add_argument("--node-only", action="store_true", help="stop when Kubernetes is ready")
 
-    down = commands.add_parser("down", help="end an instance and remove what it left, its data too")
+    down = command("down", "end an instance and remove what it left, its data too")
     down.add_argument("--all", action="store_true", help="every instance on this machine, other checkouts' too")
-
     down.add_argument("--keep", action="store_true", help="keep its state: the next up continues with its data")
 
-    commands.add_parser("status", help="what runs, since when, and what crashed (status 3: it is not up)")
-    commands.add_parser("list", help="the instances on this machine")
-    commands.add_parser("env", help="shell lines for eval: KUBECONFIG, Pulumi's variables, PATH")
-    commands.add_parser("kubeconfig", help="path of the instance's kubeconfig")
-    commands.add_parser("ssh", help="log in to a login node as the ordinary user")
+    command("status", "what runs, since when, and what crashed (status 3: it is not up)")
+    command("list", "the instances on this machine")
+    command("env", "shell lines for eval: KUBECONFIG, Pulumi's variables, PATH")
+    command("kubeconfig", "path of the instance's kubeconfig")
+    command("ssh", "log in to a login node as the ordinary user")
 
-    logs = commands.add_parser("logs", help="log of a component (without a name: which there are)")
+    logs = command("logs", "log of a component (without a name: which there are)")
     logs.add_argument("-f", "--follow", action="store_true", help="go on printing")
-    logs.add_argument("component", nargs="?")
+    logs.add_argument("component", nargs="?", help="such as kubelet")
 
     for name, meaning in {
         "run": "run a command on a login node over SSH; its exit status is this one's",
@@ -84,48 +86,53 @@ def parser() -> argparse.ArgumentParser:
         "pulumi": "Pulumi on the instance's stack and config file",
         "enter": "run a command inside the instance's namespaces",
     }.items():
-        passed_on = commands.add_parser(name, help=meaning)
+        passed_on = command(name, meaning)
         passed_on.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGUMENTS")
 
-    load = commands.add_parser("load", help="import an image archive into the instance")
-    load.add_argument("archive", type=Path)
-    copy = commands.add_parser("cp", help="copy files to or from a login node; a path there starts with ':'")
-    copy.add_argument("source")
-    copy.add_argument("target")
+    load = command("load", "import an image archive into the instance")
+    load.add_argument("archive", type=Path, help="a tar file, as docker or OCI tools write it")
+    copy = command("cp", "copy files to or from a login node; a path there starts with ':'")
+    copy.add_argument("source", help="such as train.py here, or :train.py in the home on the login node")
+    copy.add_argument("target", help="the same")
 
-    commands.add_parser("toolchain", help="build the programs and print their folder")
-    commands.add_parser("images", help="build all images and print their references")
-    push = commands.add_parser("push", help="copy all images to a registry")
+    command("toolchain", "build the programs and print their folder")
+    command("images", "build all images and print their references")
+    push = command("push", "copy all images to a registry")
     push.add_argument("registry", nargs="?", help="such as registry.example/team")
-    release = commands.add_parser("release", help="images by digest, SBOMs, sources and notes in build/release/")
+    release = command("release", "images by digest, SBOMs, sources and notes in build/release/")
     release.add_argument("registry", nargs="?", help="push the images there, such as registry.example/team")
     release.add_argument("--dry-run", action="store_true", help="say what would be made and what stands against it")
-    preview = commands.add_parser("preview", help="preview a stack file by Pulumi's engine, without any Kubernetes")
-    preview.add_argument("file", type=Path, nargs="?", default=Path("Pulumi.gpu.example.yaml"))
+    preview = command("preview", "preview a stack file by Pulumi's engine, without any Kubernetes")
+    preview.add_argument(
+        "file", type=Path, nargs="?", default=Path("Pulumi.gpu.example.yaml"), help="default: %(default)s"
+    )
     preview.add_argument("--out", type=Path, metavar="FILE", help="write Pulumi's JSON there")
-    test = commands.add_parser("test", help="all tests, on an instance of their own")
+    test = command("test", "all tests, on an instance of their own")
     test.add_argument("paths", nargs="*", metavar="PATH", help="only these (default: all)")
-    on_v2 = commands.add_parser("test-vm", help="the tests that need cgroup v2 and NFS, in a guest if need be")
+    on_v2 = command("test-vm", "the tests that need cgroup v2 and NFS, in a guest if need be")
     on_v2.add_argument(
-        "paths", nargs="*", metavar="PATH", help="only these (default: tests/vm without tests/vm/kubelet, half an hour)"
+        "paths", nargs="*", metavar="PATH", help="only these (default: tests/vm without tests/vm/kubelet, over an hour)"
     )
     on_v2.add_argument("--junit", type=Path, metavar="FILE", help="write pytest's JUnit report there")
-    on_gpu = commands.add_parser("test-gpu", help="what a GPU machine shows without Kubernetes; says what it skipped")
+    on_gpu = command("test-gpu", "what a GPU machine shows without Kubernetes; says what it skipped")
     on_gpu.add_argument("--record", type=Path, metavar="DIR", help="write the driver's answers there, as test data")
     on_gpu.add_argument("--junit", type=Path, metavar="FILE", help="write pytest's JUnit report there")
     packed = on_gpu.add_mutually_exclusive_group()
     packed.add_argument("--bundle", type=Path, metavar="FILE", help="run nothing: write what a GPU machine needs")
     packed.add_argument("--from", type=Path, metavar="FILE", dest="packed", help="use what --bundle wrote")
-    guest = commands.add_parser("guest", help="run a command as root in a User-Mode Linux guest of this machine")
+    guest = command("guest", "run a command as root in a User-Mode Linux guest of this machine")
     guest.add_argument("--memory", type=int, default=4096, metavar="MIB", help="memory of the guest (default: 4096)")
     guest.add_argument("--seconds", type=int, default=3600, help="when it ends at the latest (default: 3600)")
     guest.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGUMENTS")
-    commands.add_parser("check", help="format, lint, types, layers, shell, C, Containerfiles, workflows")
-    bench = commands.add_parser("bench", help="the measurements, as ratios")
+    command("check", "format, lint, types, import layers, shell, C, Containerfiles, sentences, workflows")
+    bench = command("bench", "the measurements, as ratios")
     bench.add_argument(
-        "names", nargs="*", metavar="NAME", help="only these, whose rows in docs/benchmarks.md become new"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="only these, whose rows in docs/benchmarks.md become new (default: all but the longest)",
     )
-    commands.add_parser("clean-cache", help="drop the cached toolchain, images and Pulumi plugins")
+    command("clean-cache", "drop the cached toolchain, images and Pulumi plugins")
     return top
 
 

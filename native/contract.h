@@ -9,6 +9,9 @@
 #ifndef SLURMREST_ID
 #define SLURMREST_ID 64031
 #endif
+#ifndef TREE_WIDTH
+#define TREE_WIDTH 65533
+#endif
 #ifndef JAIL_DEFAULT_ROOT
 #define JAIL_DEFAULT_ROOT "/run/jail"
 #endif

@@ -45,7 +45,7 @@ def seconds_until(condition: Callable[[], bool]) -> float:
     while not condition():
         if time.monotonic() - started > PATIENCE_SECONDS:
             return float("inf")
-        time.sleep(0.05)
+        time.sleep(0.05)  # Between two looks, which are what is measured.
     return time.monotonic() - started
 
 
@@ -105,7 +105,7 @@ def row(server: NfsServer, folder: Path, version: str, options: str) -> str:
     absent = [second / f"tree/{i}/absent-{j}" for i in range(FOLDERS) for j in range(FILES)]
     for path in absent:
         path.exists()
-    time.sleep(AGE_SECONDS)
+    time.sleep(AGE_SECONDS)  # Until no attribute is trusted any more.
     costs = [
         cost(second, lambda: [path.exists() for path in absent]),
         cost(second, lambda: subprocess.run(["find", second / "tree", "-empty"], check=True)),

@@ -40,7 +40,7 @@ register() {
         slurmd -D -Z -f /etc/slurm/slurm.conf --conf "CPUs=8 RealMemory=1000 Feature=$1" >/run/slurmd.log 2>&1 &
         for _ in $(seq 100); do
             scontrol show node "$1-$number" 2>/dev/null | grep -q State=IDLE && break
-            sleep 0.1
+            sleep 0.1 # slurmctld tells nobody that a node registered
         done
         kill -9 $!
     done

@@ -150,6 +150,18 @@ class Priority(Model):
     )
 
 
+PRIORITY_KEYS: Final = {
+    "PriorityWeightAge": "weightAge",
+    "PriorityWeightFairshare": "weightFairshare",
+    "PriorityWeightJobSize": "weightJobSize",
+    "PriorityWeightPartition": "weightPartition",
+    "PriorityWeightQOS": "weightQos",
+    "PriorityMaxAge": "maxAge",
+    "PriorityDecayHalfLife": "decayHalfLife",
+}
+"""Key of slurm.conf → the key of accounting.priority that sets it."""
+
+
 class Accounting(Model):
     """slurmdbd and its database. Jobs run while either is away; what happened is recorded afterwards."""
 

@@ -168,7 +168,7 @@ def wait_ready(url: str, authority: Authority, deadline: float, lives: Callable[
             answer = error.read().decode(errors="replace")
         except (OSError, http.client.HTTPException) as error:
             answer = str(error)
-        time.sleep(0.1)
+        time.sleep(0.1)  # A server that starts tells nobody.
     raise TimeoutError(f"{url}/readyz: not ready in time: {answer.strip()[-500:]}")
 
 

@@ -100,7 +100,7 @@ class Informer:
                     await reconcile()
                 except httpx.HTTPError as error:
                     print(f"error: {error}", flush=True)
-                    await asyncio.sleep(RETRY_SECONDS)
+                    await asyncio.sleep(RETRY_SECONDS)  # A server that fails would fail again at once.
                     self.changed.set()
 
     async def _keep(self, path: str) -> None:
@@ -109,7 +109,7 @@ class Informer:
                 await self._watch(path, await self._list(path))
             except httpx.HTTPError as error:
                 print(f"watching {path}: {type(error).__name__} {error}", flush=True)
-                await asyncio.sleep(RETRY_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)  # The same.
 
     async def _list(self, path: str) -> str:
         answer = await self._api.get(path)

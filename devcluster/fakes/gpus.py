@@ -222,7 +222,7 @@ def run(devices: list[FakeGpu], sockets: Path, driver: Path) -> None:
     own, kubelet = sockets / OWN_SOCKET, sockets / api.KUBELET_SOCKET
     while True:
         while not kubelet.exists():
-            time.sleep(POLL_SECONDS)
+            time.sleep(POLL_SECONDS)  # The kubelet tells by this file alone.
         own.unlink(missing_ok=True)
         plugin = Plugin(devices, driver)
         server = plugin.serve(own)
@@ -230,7 +230,7 @@ def run(devices: list[FakeGpu], sockets: Path, driver: Path) -> None:
             register(sockets)
             print(f"registered {len(devices)} fake GPUs as {RESOURCE}", flush=True)
             while own.exists():
-                time.sleep(POLL_SECONDS)
+                time.sleep(POLL_SECONDS)  # It removes the file when it starts, and tells no more.
             print("the kubelet started again: registering again", flush=True)
         except grpc.RpcError as error:
             print(f"the kubelet did not take the plugin: {error}", flush=True)

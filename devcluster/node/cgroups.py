@@ -75,7 +75,7 @@ def remove(name: str) -> list[Path]:
         left = [folder for root in here() if (folder := root / name).is_dir() and not _remove_tree(folder)]
         if not left or time.monotonic() > deadline:
             return left
-        time.sleep(0.05)
+        time.sleep(0.05)  # Nothing tells when the kernel has let the last process go.
 
 
 def _remove_tree(folder: Path) -> bool:

@@ -106,7 +106,7 @@ def _wait_for_init(unshare: subprocess.Popen[bytes]) -> int:
         child = next((pid for pid, parent in processes.parents().items() if parent == unshare.pid), None)
         if child is not None:
             return child
-        time.sleep(0.02)
+        time.sleep(0.02)  # A new process tells nobody but its parent.
     raise TimeoutError(f"no first process after {NAMESPACE_SECONDS} s")
 
 

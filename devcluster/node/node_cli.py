@@ -146,7 +146,7 @@ def stop(instance: Instance, gently: bool = True) -> None:
             # Signalled repeatedly, since a starting init does not listen yet. It may end in between.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(runtime.init, signal.SIGTERM if now < kill_at else signal.SIGKILL)
-        time.sleep(0.2)
+        time.sleep(0.2)  # Nobody is told when processes end that are not his children.
     # Things that a killed supervisor could not remove.
     instance_supervisor.clean(instance)
 
@@ -254,7 +254,7 @@ def _wait_for_init(instance: Instance) -> Runtime:
             raise _ended(instance)
         if waited > INIT_SECONDS:
             raise StepFailed(f"the node of instance {instance.name} has no first process after {waited:.0f} s", log)
-        time.sleep(0.05)
+        time.sleep(0.05)  # The supervisor tells by a file of its state alone.
     return runtime
 
 
@@ -273,7 +273,7 @@ def _wait_for_containerd(instance: Instance) -> None:
         except StepFailed:
             if time.monotonic() > deadline or not instance.is_running():
                 raise
-            time.sleep(0.2)
+            time.sleep(0.2)  # containerd has no event for its socket.
         else:
             return
 
@@ -301,4 +301,4 @@ def _wait_until_ready(instance: Instance, binaries: Path, step: Step) -> None:
         if time.monotonic() > deadline:
             raise StepFailed(f"not ready after {READY_SECONDS} s: {missing}", instance.logs / "kubelet.log")
         step.heartbeat(missing)
-        time.sleep(0.25)
+        time.sleep(0.25)  # No watch tells of several objects together.

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import grpc  # type: ignore[import-untyped]
-from google.protobuf import empty_pb2  # type: ignore[import-untyped]
+import grpc  # type: ignore[import-untyped]  # grpc ships no types
+from google.protobuf import empty_pb2  # type: ignore[import-untyped]  # protobuf ships no types
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from devcluster import standin

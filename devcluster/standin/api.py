@@ -127,7 +127,7 @@ class Api:
             else:
                 if answer.status_code not in _BUSY or wait_seconds is None:
                     return _content(answer)
-            await asyncio.sleep(wait_seconds)
+            await asyncio.sleep(wait_seconds)  # A busy server, or one that starts, tells nobody.
         raise AssertionError("the last attempt returns or raises")
 
     async def probe(self) -> None:

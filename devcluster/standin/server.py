@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import grpc  # type: ignore[import-untyped]  # grpc ships no types
-import grpc.aio  # type: ignore[import-untyped]
+import grpc.aio  # type: ignore[import-untyped]  # the same
 from pulumi.provider.experimental.property_value import PropertyValue
 from pulumi.provider.experimental.server import ProviderServicer
 from pulumi.runtime import proto
@@ -33,7 +33,7 @@ class Servicer(ProviderServicer):
 
     async def DiffConfig(self, request: Any, context: Any) -> Any:  # noqa: N802  # the protocol's name
         """Answers with the enum of the protocol: the SDK's own method sends True where the engine reads `none`."""
-        answer = await super().DiffConfig(request, context)  # type: ignore[no-untyped-call]
+        answer = await super().DiffConfig(request, context)  # type: ignore[no-untyped-call]  # the SDK has no types
         answer.changes = proto.DiffResponse.DIFF_SOME if answer.diffs else proto.DiffResponse.DIFF_NONE
         answer.hasDetailedDiff = False
         return answer
@@ -58,7 +58,7 @@ class PlainFailures(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc h
                 raise
             except NotImplementedError as error:
                 await context.abort(grpc.StatusCode.UNIMPLEMENTED, str(error))
-            except Exception as error:
+            except Exception as error:  # Whatever it is: Pulumi shows it to a person.
                 await context.abort(grpc.StatusCode.UNKNOWN, _words(error))
 
         return grpc.unary_unary_rpc_method_handler(

@@ -85,7 +85,7 @@ class Writer:
                     raise
                 await tell(f"Retry #{number}; creation failed: {error}")
                 self.api.forget_kinds()
-            await asyncio.sleep(wait_seconds)
+            await asyncio.sleep(wait_seconds)  # The API server tells nobody when a kind is served.
         raise AssertionError("the last try returns or raises")
 
     async def _create_once(self, manifest: Manifest) -> Manifest:

@@ -50,9 +50,10 @@ class Watch:
     def spent(self, budget: int) -> Spent:
         """Return the time and idle share since then."""
         seconds, idle = time.monotonic() - self._began, _idle_seconds(self._stat)
-        known = self._idle is not None and idle is not None and seconds > 0
-        share = (idle - self._idle) / seconds / (os.cpu_count() or 1) if known else None  # type: ignore[operator]
-        return Spent(seconds / 60, budget, None if share is None else min(1.0, max(0.0, share)))
+        if self._idle is None or idle is None or seconds <= 0:
+            return Spent(seconds / 60, budget, None)
+        share = (idle - self._idle) / seconds / (os.cpu_count() or 1)
+        return Spent(seconds / 60, budget, min(1.0, max(0.0, share)))
 
 
 def _idle_seconds(stat: Path) -> float | None:

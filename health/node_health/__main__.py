@@ -78,7 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     parser = argparse.ArgumentParser(
         prog="node-health",
-        description="Is this node fit for jobs?",
+        usage="node-health [-h] [--json] [--context CONTEXT] [--record]\n       node-health explain [NODE]",
+        description="Is this node fit for jobs? Without options: make all checks, and print a line for each.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

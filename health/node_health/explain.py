@@ -28,7 +28,7 @@ _LIFTED_BY = (
         "the operator lifts it when the check passed again (returnAfterPasses), "
         "or a person: scontrol update nodename={} state=undrain",
     ),
-    (f"{reasons.HEALTH} ", "the node lifts it when this check was made and did not fail"),
+    (f"{reasons.HEALTH} ", "the node lifts it when this check did not fail, or is made no more"),
     (reasons.JAIL, "the node lifts it when a test step in the jail ends well"),
     (reasons.UNTESTED, "the operator lifts it when that long check passed (beforeJobs)"),
     (reasons.REPAIR, "the operator lifts it when the repaired node works"),

@@ -1,10 +1,10 @@
 /* slurmd passes no message on to other nodes. Slurm's own does, for whoever says so in a message's head, before it
  * looks for a token (26.05, slurm_unpack_msg_and_forward). A tree without depth, or a list of nodes that is none, then
- * ends slurmd. A long list has it start as many threads. With TreeWidth=65533, slurmctld and Slurm's commands speak to
- * each node themselves. */
+ * ends slurmd. A long list has it start as many threads. By TreeWidth slurmctld and Slurm's commands speak to each node
+ * themselves. */
+#include "contract.h"
 #include "message_guard.h"
 
-#define EACH_NODE 65533  /* TreeWidth in slurm.conf */
 #define FURTHER_NODES 10 /* Their number stands behind version, flags, type and length (pack_header). */
 
 int hostlist_split_treewidth(void *hosts, void ***parts, int *count, uint16_t width);
@@ -19,7 +19,7 @@ bool forward_is_asked(const void *buffer, uint32_t begin) {
 
 /* `srun --treewidth=2` would ask nodes to pass its launch on. Commands split by this function (start_msg_tree). */
 int hostlist_split_treewidth(void *hosts, void ***parts, int *count, uint16_t width) {
-    return real_split(hosts, parts, count, guard_is_client() ? EACH_NODE : width);
+    return real_split(hosts, parts, count, guard_is_client() ? TREE_WIDTH : width);
 }
 
 void forward_find(void) {

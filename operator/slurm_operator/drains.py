@@ -70,7 +70,7 @@ def owner(node: SlurmNode) -> Owner | None:
             return Owner.K8S_NODE if reason.startswith(reasons.NODE) else Owner.REPAIR
         if reason.startswith((reasons.LONG_CHECK, reasons.UNTESTED)):
             return Owner.LONG_CHECK if reason.startswith(reasons.LONG_CHECK) else Owner.UNTESTED
-        timed_out = reason == reasons.REBOOT_ASAP and "REBOOT_ISSUED" not in node.states
+        timed_out = reason == reasons.REBOOT_ASAP and not {"REBOOT_REQUESTED", "REBOOT_ISSUED"} & node.states
         if timed_out or ("INVALID_REG" in node.states and not reason.startswith(reasons.PREFIX)):
             return Owner.SLURM
     if user in _NODES_OWN and reason == reasons.NEW:

@@ -100,7 +100,7 @@ async def changed(memo: kopf.Memo, **_: Any) -> None:
 async def _keep_turning(loop: health.Progress) -> None:
     while True:
         loop.made()
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # Each turn shows that the event loop is not blocked.
 
 
 async def _keep_lease(lease: Lease, progress: health.Progress, taken: Callable[[], None]) -> None:
@@ -121,7 +121,7 @@ async def _keep_lease(lease: Lease, progress: health.Progress, taken: Callable[[
         if lease.held() != before:
             log.info("lease %s", "taken" if lease.held() else "lost")
             taken()  # Also after a loss: nobody reads while another operator acts.
-        await asyncio.sleep(RENEW_SECONDS if lease.held() else LOOK_SECONDS)
+        await asyncio.sleep(RENEW_SECONDS if lease.held() else LOOK_SECONDS)  # A lease lives by time alone.
 
 
 async def _keep_passing(
@@ -154,6 +154,6 @@ async def _keep_passing(
             log.warning("pass ended: subject=%s outcome=%s error=%s", subject, outcome, said)
         trouble = said
         blind_passes = blind_passes + 1 if result is Outcome.BLIND else 0
-        await asyncio.sleep(_LEAST_PAUSE_SECONDS)
+        await asyncio.sleep(_LEAST_PAUSE_SECONDS)  # One pass takes all changes that come together.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(wake.wait(), requeue_after(result, blind_passes))

@@ -54,7 +54,7 @@ def eventually(condition: Callable[[], bool], what: str, seconds: float = 60) ->
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.1)
+        time.sleep(0.1)  # Between two looks at an instance's processes.
 
 
 def fetch(url: str) -> str:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from node_health import time_box
@@ -11,9 +12,13 @@ from node_health.verdict import Answer, Finding, Verdict
 WELL = Finding(Verdict.PASS, "well")
 
 
+def _answer(name: str, look: Callable[[], Answer]) -> dict[str, Answer]:
+    return {name: look()}
+
+
 def ask(questions: Mapping[str, Callable[[], Answer]], seconds: float, hanging: Path) -> dict[str, Answer]:
     """Asks a question for each check."""
-    each = [Question((name,), lambda name=name, look=look: {name: look()}) for name, look in questions.items()]  # type: ignore[misc]
+    each = [Question((name,), partial(_answer, name, look)) for name, look in questions.items()]
     return {name: timed.answer for name, timed in time_box.ask(each, seconds, hanging).items()}
 
 

@@ -19,6 +19,12 @@ RECORD = (
 LOST = Result("gpus", Finding(Verdict.FAIL, "7 of 8 GPUs answer"), "replace it", Action.RESTART_BM, 0.25)
 
 
+def test_help_names_both_forms_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["--help"])
+    assert "node-health explain [NODE]" in capsys.readouterr().out
+
+
 def run(at: float, *results: tuple[str, Verdict, str], **skipped: str) -> Report:
     return Report(tuple(Result(check, Finding(verdict, words)) for check, verdict, words in results), skipped, at)
 
@@ -77,7 +83,7 @@ def test_it_is_explained_what_is_wrong_since_when_what_drains_and_who_lifts_that
     assert [*explain.lines(Known("gpu-0", RECORD, found, told), began + 312)] == [
         "gpu-0: IDLE+DRAIN+DYNAMIC_NORM",
         "  pulumi-slurm:health gpus: 7 of 8 GPUs answer",
-        "  set by root at 2026-11-26T12:00:31; the node lifts it when this check was made and did not fail",
+        "  set by root at 2026-11-26T12:00:31; the node lifts it when this check did not fail, or is made no more",
         "  Extra: pulumi-slurm:failed gpus, well at 2026-11-26T12:00:00Z, found at 2026-11-26T12:00:30Z",
         "FAIL: the last run ended 12 s ago, at 2026-11-26T12:05:30Z",
         "FAIL    gpus: 7 of 8 GPUs answer",

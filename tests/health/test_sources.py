@@ -173,3 +173,10 @@ def test_two_runs_that_write_one_file_leave_it_whole(tmp_path: Path, monkeypatch
     monkeypatch.setattr(Path, "replace", meanwhile)
     node.put(file, "own")
     assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("x.json", "own")]
+
+
+def test_a_write_that_fails_leaves_no_file_of_its_process(tmp_path: Path) -> None:
+    (tmp_path / "x.json").mkdir()
+    with pytest.raises(IsADirectoryError):
+        node.put(tmp_path / "x.json", "own")
+    assert [each.name for each in tmp_path.iterdir()] == ["x.json"]

@@ -24,7 +24,7 @@ MUTE = Path(__file__).parents[1] / "native/mute_file_system.py"
 
 def test_answers_come_in_the_order_of_the_questions(tmp_path: Path) -> None:
     def slow() -> Finding:
-        time.sleep(0.1)
+        time.sleep(0.1)  # The other question is answered first.
         return Finding(Verdict.FAIL, "slow")
 
     answers = ask({"a": slow, "b": lambda: WELL}, 60, tmp_path)

@@ -230,7 +230,7 @@ class Pods:
             time.sleep(0.2)  # Pods and Slurm tell nobody that they have changed.
 
     def _asked(self) -> str:
-        with suppress(Exception):
+        with suppress(Exception):  # Whatever it is: the failure that asked is the one to tell.
             return self.pod("for what in jobs nodes; do timeout 20 /opt/slurm/bin/scontrol show $what; done").stdout
         return "slurmctld was not asked"
 

@@ -146,7 +146,7 @@ class Stack:
             while len(reconciler._clean) < len(self.objects) or not is_restored():
                 await reconciler.run()
                 assert reconciler.problems == ()
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.05)  # Watches bring the next change meanwhile.
 
     def _differs(self, key: tuple[str, str]) -> bool:
         return content(self.live(key)) != self.was[key]

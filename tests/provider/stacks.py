@@ -60,7 +60,7 @@ class Cluster:
             if found:
                 return found
             assert time.monotonic() < ends, f"not within {seconds} s: {what}"
-            time.sleep(0.1)
+            time.sleep(0.1)  # Between two questions to an API server.
 
 
 class Stack:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-from google.protobuf import struct_pb2  # type: ignore[import-untyped]
+from google.protobuf import struct_pb2  # type: ignore[import-untyped]  # protobuf ships no types
 from pulumi.output import Unknown
 from pulumi.runtime import rpc
 from pulumi.runtime.mocks import MockMonitor
@@ -37,7 +37,7 @@ SMALL: dict[str, Any] = {
     # Nothing is declared for it; node sets may have GPUs.
     "gpuOperator": {"mode": "existing"},
 }
-GPU_SET = {
+GPU_SET: dict[str, Any] = {
     "name": "h100",
     "replicas": 8,
     "resources": {"cpu": 120, "memory": "1500Gi"},
@@ -139,10 +139,10 @@ class Engine(MockMonitor):
     def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: N802 - gRPC's name
         """Remembers a component's outputs: its URN and their names."""
         self.outputs[request.urn] = set(request.outputs)
-        return super().RegisterResourceOutputs(request)  # type: ignore[no-untyped-call]
+        return super().RegisterResourceOutputs(request)  # type: ignore[no-untyped-call]  # pulumi has no types
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - gRPC's name
-        response = super().RegisterResource(request)  # type: ignore[no-untyped-call]
+        response = super().RegisterResource(request)  # type: ignore[no-untyped-call]  # pulumi has no types
         if request.type != "pulumi:pulumi:Stack":
             # As a person reads them: secrets unwrapped, what is unknown left out. is_secret() tells which were secret.
             inputs = _plain(rpc.deserialize_properties(request.object, keep_unknowns=True))
@@ -169,7 +169,7 @@ def run_program(raw: Mapping[str, Any], *, preview: bool = False) -> tuple[Engin
     pulumi.runtime.set_mocks(mocks, project="pulumi-slurm", stack="test", preview=preview, monitor=engine)
     outputs: dict[str, Any] = {}
 
-    @pulumi.runtime.test  # type: ignore[misc]
+    @pulumi.runtime.test  # type: ignore[misc]  # pulumi has no types
     def program() -> Any:
         config = parse(raw)
         options = pulumi.ResourceOptions(provider=kubernetes_provider(config))

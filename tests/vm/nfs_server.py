@@ -240,7 +240,7 @@ def wait(what: str, condition: Callable[[], object], seconds: float) -> float:
     started = time.monotonic()
     while not condition():
         assert time.monotonic() - started < seconds, f"{what}: not within {seconds} s"
-        time.sleep(0.05)
+        time.sleep(0.05)  # Between two looks: the kernel's NFS tells nobody.
     return time.monotonic() - started
 
 

@@ -3,23 +3,15 @@
 from collections.abc import Iterator
 from typing import Final
 
+from components.config.accounting import PRIORITY_KEYS
 from components.config.accounts.qos import QosPreemptMode
 from components.config.checking import tres_rules
 from components.config.program import Config
 from components.config.rule import Violation
+from components.config.slurm_keys.slurm_options import slurms_name
 from components.config.values.quantities import SLURM_TIME, slurm_seconds
 
 _BY_QOS: Final = "preempt/qos"
-_PRIORITY: Final = {
-    "priorityweightage": "weightAge",
-    "priorityweightfairshare": "weightFairshare",
-    "priorityweightjobsize": "weightJobSize",
-    "priorityweightpartition": "weightPartition",
-    "priorityweightqos": "weightQos",
-    "prioritymaxage": "maxAge",
-    "prioritydecayhalflife": "decayHalfLife",
-}
-"""Key of slurm.conf in lower case → the key of accounting.priority that sets it, too."""
 
 
 def _preemption(config: Config) -> Iterator[Violation]:
@@ -38,7 +30,7 @@ def _preemption(config: Config) -> Iterator[Violation]:
 
 def _priority(config: Config) -> Iterator[Violation]:
     for name in config.slurm.options:
-        key = _PRIORITY.get(name.lower(), "")
+        key = PRIORITY_KEYS.get(slurms_name(name), "")
         if key in config.accounting.priority.given:
             want = f"nothing beside accounting.priority.{key}, which sets it"
             yield Violation("slurm", "options", name, want=want)

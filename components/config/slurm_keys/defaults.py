@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from components.config.slurm_keys.scheduler_parameters import LONGEST_WINDOW_MINUTES
 from components.config.slurm_keys.slurm_options import LIST_KEYS
 
 _LARGE_TABLE: Final = 1024
@@ -12,7 +13,6 @@ _LARGE_TABLE: Final = 1024
 _LISTEN_BACKLOG: Final = 4096
 """Linux' net.core.somaxconn: connections beyond it would not reach slurmctld."""
 _DAY_MINUTES: Final = 1440
-_LONGEST_WINDOW_MINUTES: Final = 43_200
 _COARSEST_SECONDS: Final = 600
 
 _MANUAL: Final = "slurm.conf(5)"
@@ -40,7 +40,7 @@ class Facts:
     @property
     def window_minutes(self) -> int:
         """Return how far backfill looks ahead."""
-        return min(max(self.longest_minutes, _DAY_MINUTES), _LONGEST_WINDOW_MINUTES)
+        return min(max(self.longest_minutes, _DAY_MINUTES), LONGEST_WINDOW_MINUTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ SLURM_CONF: Final = (
         key="SchedulerParameters",
         word="bf_window",
         value=_window,
-        when=f"the longest of them in minutes, {_LONG}",
+        when=f"the longest of them in minutes, {LONGEST_WINDOW_MINUTES} at most, {_LONG}",
         slurms="1440",
         source=_MANUAL,
         reason="jobs longer than the window may starve",

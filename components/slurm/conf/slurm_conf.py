@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from components.config.accounting import PRIORITY_KEYS
 from components.config.addons.monitoring import MonitoringMode
 from components.config.nodes.gres import tracked
 from components.config.nodes.health import HEALTH_SECONDS, PROLOG_SECONDS
@@ -85,7 +86,7 @@ def _settings(config: Config) -> dict[str, str]:
         # last process is gone. After this time slurmd serves no tokens, which the job needs to end (26.05).
         "SlurmdParameters": f"conmgr_quiesce_timeout={_LONGEST_END_SECONDS}",
         # Dynamic nodes do not know each other's addresses, so slurmctld talks to each of them (slurm.conf(5)).
-        "TreeWidth": "65533",
+        "TreeWidth": str(names.TREE_WIDTH),
         # A pod that returns is usable again, whatever the reason for its absence.
         "ReturnToService": "2",
         # Without one Slurm refuses `scontrol reboot`. A node can't start its own pod anew: the operator does.
@@ -146,7 +147,7 @@ def _accounting(config: Config) -> dict[str, str]:
     accounting = config.accounting
     if not accounting.is_on:
         return {}
-    priority = accounting.priority
+    priority = accounting.priority.model_dump(by_alias=True)
     # Added to those that Slurm always tracks (cpu, mem, node, billing …).
     counted = tracked(kind for node_set in config.node_sets for kind in node_set.gres_kinds)
     return {
@@ -156,13 +157,7 @@ def _accounting(config: Config) -> dict[str, str]:
         **({"AccountingStorageTRES": ",".join(counted)} if counted else {}),
         **({"AccountingStorageEnforce": ",".join(accounting.enforce)} if accounting.enforce else {}),
         "PriorityType": "priority/multifactor",
-        "PriorityWeightAge": str(priority.weight_age),
-        "PriorityWeightFairshare": str(priority.weight_fairshare),
-        "PriorityWeightJobSize": str(priority.weight_job_size),
-        "PriorityWeightPartition": str(priority.weight_partition),
-        "PriorityWeightQOS": str(priority.weight_qos),
-        "PriorityMaxAge": priority.max_age,
-        "PriorityDecayHalfLife": priority.decay_half_life,
+        **{key: str(priority[name]) for key, name in PRIORITY_KEYS.items()},
     }
 
 

@@ -6,21 +6,10 @@ from typing import Final
 from components.config.accounting import Enforcement, Retention
 from components.config.program import Config
 from components.config.slurm import PrivateData
+from components.config.slurm_keys.slurmdbd_conf import KEYS
 from components.config.values.connection import DEFAULT_DATABASE, DEFAULT_USER, Connection
 from contract import names, paths
 
-_PURGES: Final = {
-    "PurgeJobAfter": "jobs",
-    "PurgeJobScriptAfter": "job_scripts",
-    "PurgeJobEnvAfter": "job_environments",
-    "PurgeStepAfter": "steps",
-    "PurgeEventAfter": "events",
-    "PurgeResvAfter": "reservations",
-    "PurgeSuspendAfter": "suspensions",
-    "PurgeTXNAfter": "transactions",
-    "PurgeUsageAfter": "usage",
-}
-"""Key of slurmdbd.conf → field of the retention. Purged records are not archived."""
 _SHARED_WORDS: Final = ("enableipv6", "disableipv4")
 """Words of slurm.conf's CommunicationParameters, in lower case, that slurmdbd.conf has to have as well."""
 _TRUE: Final = ("yes", "up", "true", "1")
@@ -46,8 +35,9 @@ def storage_parameters(config: Config) -> Mapping[str, str]:
 
 
 def _purges(retention: Retention) -> dict[str, str]:
-    ages = {key: getattr(retention, field) for key, field in _PURGES.items()}
-    return {key: age for key, age in ages.items() if age is not None}
+    """Return when records go. Purged records are not archived."""
+    ages = {f"retention.{name}": age for name, age in retention.model_dump(by_alias=True).items()}
+    return {key: ages[name] for key, name in KEYS.typed.items() if ages[name] is not None}
 
 
 def _private_data(config: Config) -> list[PrivateData]:

@@ -27,7 +27,7 @@ def main() -> None:
     """Watches the files while the server runs."""
     look = reload_on_change(TLS, flush)
     while True:
-        time.sleep(POLL_SECONDS)
+        time.sleep(POLL_SECONDS)  # The kubelet renews the files, and tells no container.
         look()
 
 

@@ -47,8 +47,7 @@ OPTIONS = (
 
 def password_hash(password: bytes) -> str:
     """Returns the hash of a password in mysql.user (mysql_native_password), which needs no quoting."""
-    # The protocol prescribes this hash.
-    return "*" + hashlib.sha1(hashlib.sha1(password).digest()).hexdigest().upper()  # noqa: S324
+    return "*" + hashlib.sha1(hashlib.sha1(password).digest()).hexdigest().upper()  # noqa: S324 - as the protocol says
 
 
 def first_statements(database: str, user: str, password: bytes) -> str:

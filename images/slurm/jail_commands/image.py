@@ -89,13 +89,13 @@ def parser() -> argparse.ArgumentParser:
     kinds = top.add_subparsers(dest="what", required=True)
     get = kinds.add_parser("pull", help="fetch and unpack an image", epilog=EXAMPLES, formatter_class=shape)
     get.add_argument("source", help=f"one of {'…, '.join(SOURCES)}…")
-    get.add_argument("--name", help="of the bundle; else made from the source")
+    get.add_argument("--name", help="of the bundle, the folder that it is unpacked to; else made from the source")
     get.add_argument("--shared", action="store_true", help=f"for everybody, in {SHARED}; as root")
     get.add_argument("--replace", action="store_true", help="pull again what is there; not while jobs use it")
     get.add_argument("--insecure", action="store_true", help="a registry without TLS, or with a certificate of its own")
     kinds.add_parser("list", help="paths of your images and the shared ones")
     drop = kinds.add_parser("remove", help="delete an image")
-    drop.add_argument("name")
+    drop.add_argument("name", help="of the bundle: the end of its path")
     drop.add_argument("--shared", action="store_true", help=f"one of {SHARED}; as root")
     return top
 

@@ -90,7 +90,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     top = argparse.ArgumentParser(
         PROGRAM,
-        description="Makes and removes users of the jail.",
+        description="Makes and removes users of the jail. Only root may: with sudo.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -98,18 +98,20 @@ def parser() -> argparse.ArgumentParser:
     make = kinds.add_parser(
         "add", help="make a user, or add to one", epilog=EXAMPLES, formatter_class=top.formatter_class
     )
-    make.add_argument("name")
+    make.add_argument("name", help="of the user, such as alice")
     make.add_argument("--key", action="append", default=[], metavar="FILE", help="OpenSSH public key; - for stdin")
     make.add_argument("--sudo", action="store_true", default=None, help="may become root in the jail")
-    make.add_argument("--no-sudo", dest="sudo", action="store_false", help="may no more")
+    make.add_argument("--no-sudo", dest="sudo", action="store_false", help="takes that back")
     levels = {"--admin": "Administrator", "--operator": "Operator", "--no-admin": "None"}
     for option, level in levels.items():
         says = user_plan.LEVELS[level].format("NAME")
         make.add_argument(option, dest="level", action="store_const", const=level, default="", help=says)
     make.add_argument("--group", action="append", default=[], help="a group to be in; may be given again")
-    make.add_argument("--account", action="append", default=[], help="a Slurm account, made if missing")
+    make.add_argument(
+        "--account", action="append", default=[], help="a Slurm account, made if missing; may be given again"
+    )
     drop = kinds.add_parser("remove", help="remove a user; the home stays unless you say otherwise")
-    drop.add_argument("name")
+    drop.add_argument("name", help="of the user")
     drop.add_argument("--delete-home", action="store_true", help="delete /home/NAME with all that is in it")
     return top
 

@@ -195,7 +195,7 @@ class Informer:
             was_short = clock() - began < _SHORT_SECONDS
             grown = min(max(2 * pause, _RETRY_SECONDS), _LONGEST_RETRY_SECONDS) if was_short else 0.0
             pause = max(least, grown)
-            await asyncio.sleep(pause)
+            await asyncio.sleep(pause)  # A watch that broke would break again at once.
 
     async def _watch_once(self, watch: Watch, shown: _WatchCache | None) -> _WatchCache:
         """Watch on from what was shown, or from a new list, until the API server ends the watch."""

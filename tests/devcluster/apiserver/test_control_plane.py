@@ -96,4 +96,4 @@ def test_a_killed_test_run_leaves_no_server(tmp_path: Path, binaries: Path) -> N
     deadline = time.monotonic() + 10
     while any(processes.runs(pid) for pid in pids):
         assert time.monotonic() < deadline, f"still running: {pids}"
-        time.sleep(0.05)
+        time.sleep(0.05)  # Nobody is told when processes end that are not his children.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -23,6 +24,14 @@ def devcluster(*arguments: str, folder: Path = CHECKOUT) -> subprocess.Completed
         ["python3", "-m", "devcluster", *arguments], cwd=folder, env=BARE, capture_output=True, text=True,
         timeout=60, check=False,
     )  # fmt: skip
+
+
+def test_the_help_of_each_command_says_what_it_does():
+    names = [line.split()[0] for line in devcluster("--help").stdout.splitlines() if re.match("    [a-z]", line)]
+    assert {"up", "down", "test", "clean-cache"} < {*names}
+    for name in ("up", "logs", "bench", "clean-cache"):
+        meaning = devcluster(name, "--help").stdout.split("\n\n")[1]
+        assert re.fullmatch("[A-Z].*[.]", meaning.replace("\n", " ")), name
 
 
 def test_status_works_with_the_systems_python_and_an_empty_environment():

@@ -260,7 +260,7 @@ class Line:
                 except OSError:
                     return
                 if IN_HEADER.unpack_from(request)[1] not in (FORGET, INTERRUPT, BATCH_FORGET):
-                    time.sleep(self._latency)
+                    time.sleep(self._latency)  # What the server is for: storage far away.
                     self._reply(request)
 
     def _reply(self, request: bytes) -> None:

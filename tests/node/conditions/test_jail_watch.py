@@ -31,7 +31,7 @@ class PlayedProbe:
             assert time.monotonic() < deadline, self.watch.sentence
             self.now += 0.5
             self.watch.tick(self.now)
-            time.sleep(0.01)
+            time.sleep(0.01)  # Between two looks at another process.
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,13 @@ def test_restarts_slow_down_and_a_steady_daemon_starts_at_once() -> None:
     assert next_back_off(waits[-1], ran_seconds=STEADY_SECONDS) == 1
 
 
-def ticked_until(daemon: Daemon, condition: object, seconds: float = 60) -> None:
+def ticked_until(daemon: Daemon, condition: Callable[[], object], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         daemon.tick(time.monotonic())
-        if condition():  # type: ignore[operator]
+        if condition():
             return
-        time.sleep(0.02)
+        time.sleep(0.02)  # Between two looks at another process.
     pytest.fail("the condition did not come true")
 
 

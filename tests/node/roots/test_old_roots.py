@@ -151,7 +151,7 @@ def test_a_pod_says_that_it_uses_its_root(volume: Path) -> None:
     used.tick(0.0)
     deadline = time.monotonic() + 60
     while not old_roots._read(volume, "r1").used and time.monotonic() < deadline:
-        time.sleep(0.05)
+        time.sleep(0.05)  # Another thread writes the file.
     assert old_roots._read(volume, "r1").used
 
 

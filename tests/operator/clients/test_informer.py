@@ -73,7 +73,7 @@ class Watched:
         for _ in range(2000):
             if self.text() == text:
                 return
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # By a virtual clock.
         raise AssertionError(f"it still says {self.text()}")
 
     async def tell(self, kind: str, live: Body) -> None:

@@ -97,7 +97,7 @@ class _Handler(BaseHTTPRequestHandler):
             while self.slurm.fault == "drip":
                 self.wfile.write(b" ")
                 self.wfile.flush()
-                time.sleep(0.1)
+                time.sleep(0.1)  # The fault itself: an answer that never ends.
 
     def _do(
         self, method: str, path: str, query: dict[str, list[str]], body: dict[str, Any] | None, user: str

@@ -54,7 +54,7 @@ def numbers(
             world.slurm.run_job("a-0")
         loop.call_later(LATER, later, world)
         running = asyncio.create_task(passes(world, minutes))
-        await asyncio.sleep(LATER - 1)
+        await asyncio.sleep(LATER - 1)  # By a virtual clock.
         assert told(metrics.ALLOCATED_NODES) == {"a": 1, "b": 0}
         assert told(metrics.PENDING_NODES) == {"main": 0, "side": 0}
         await running

@@ -124,7 +124,7 @@ def test_a_look_at_as_many_jobs_as_there_may_be_takes_less_than_a_second() -> No
     class Slow:
         async def check_job(self, job_id: int) -> SeenCheckJob:
             asked.append(job_id)
-            await asyncio.sleep(0.03)
+            await asyncio.sleep(0.03)  # As long as slurmrestd takes.
             return ended("RUNNING", None, f"cpu-{job_id - 1}")
 
         async def reservations(self) -> tuple[()]:

@@ -86,7 +86,7 @@ async def rounds(drift_reconciler: DriftReconciler, enough: Callable[[], bool]) 
     async with asyncio.timeout(60):
         while not enough():
             await drift_reconciler.run()
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05)  # Watches bring the next change meanwhile.
 
 
 def test_a_worker_set_that_goes_while_it_is_looked_at_comes_again_around_its_pods(

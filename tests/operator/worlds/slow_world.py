@@ -69,7 +69,7 @@ class SlowRest(SlurmRest):
         self, method: str, path: str, body: dict[str, Any] | None, params: Mapping[str, str] | None, seconds: float
     ) -> tuple[int, bytearray]:
         async with asyncio.timeout(seconds):
-            await asyncio.sleep(self.seconds)
+            await asyncio.sleep(self.seconds)  # By the clock of a virtual loop, as in most tests here.
         status, content = answer(self.slurm, method, path, params or {}, body)
         return status, bytearray(json.dumps(content).encode())
 

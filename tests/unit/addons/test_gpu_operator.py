@@ -77,5 +77,5 @@ def test_the_operators_pods_go_where_gpu_pods_go() -> None:
 
 
 def test_the_operator_makes_the_runtime_class_that_node_sets_name() -> None:
-    config = parse(changed("nodeSets", [{**GPU_SET, "gpus": {**GPU_SET["gpus"], "runtimeClass": "gpus"}}]))  # type: ignore[dict-item]
+    config = parse(changed("nodeSets", [{**GPU_SET, "gpus": {**GPU_SET["gpus"], "runtimeClass": "gpus"}}]))
     assert gpu_operator.values(config)["operator"] == {"runtimeClass": "gpus"}

@@ -555,7 +555,10 @@ BAD: list[tuple[str, Any, str]] = [
             ("bf_window", 43_201, 1, 43_200),
             ("bf_resolution", "60s", 1, 3_600),
             ("BF_max_job_test", 0, 1, 1_000_000),
+            ("bf_window", "9" * 5000, 1, 43_200),  # Python makes no number of so many digits.
             ("bf_interval", -2, 1, 10_800),
+            ("bf_min_prio_reserve", 0, 1, 4_294_967_295),
+            ("max_rpc_cnt", 5_000, 0, 1_000),
         )
     ),
     (

@@ -17,6 +17,11 @@ RECORDS = [CHECKOUT / f"docs/{name}.md" for name in ("tested", "nfs", "doors", "
 TEST = re.compile(r"`(?:tests/)?((?:\w+/)+test_\w+|vm(?:/\w+)*)(?:\.py)?`")
 SHORTENED = re.compile(r"`(?:…(\w+)|(\w+)_…)`")
 PATH = re.compile(r"`((?:[\w.-]+/)+(?:[\w.-]+\.\w+)?)`")
+DECLARED = re.compile(r"^\| \**`([^`]+)`", re.MULTILINE)
+KEY = re.compile(r"`([a-z]\w*(?:\[\])?(?:\.(?!pod\.|files\.)[a-z]\w*(?:\[\])?)+)[`:]")
+"""A key, but for those of pods and of Slurm's files, which each site names."""
+OF_FILES = (".com", ".conf", ".json", ".key", ".local", ".py", ".yaml")
+"""Ends of names of files and hosts, which look like keys."""
 
 
 def anchors(page: Path) -> set[str]:
@@ -65,6 +70,16 @@ def test_each_name_of_a_test_that_a_record_shortens_is_of_one_that_is_there() ->
     files = (CHECKOUT / "tests").rglob("test_*.py")
     there = " ".join(name for file in files for name in re.findall(r"def (test_\w+)", file.read_text()))
     assert {part for part in parts if part not in there} == set()
+
+
+def test_each_key_that_a_page_names_is_in_the_configuration() -> None:
+    """Such as `nodeSets[].resources.cpu`."""
+    keys = {key.replace("[]", "") for key in DECLARED.findall((CHECKOUT / "docs/config.md").read_text())}
+    known = {".".join(key.split(".")[:depth]) for key in keys for depth in range(1, key.count(".") + 2)}
+    named = [(page.name, key) for page in (CHECKOUT / "docs").glob("*.md") for key in KEY.findall(page.read_text())]
+    ours = [(page, key.replace("[]", "")) for page, key in named if key.partition(".")[0].rstrip("[]") in known]
+    assert len(ours) > 100
+    assert [(page, key) for page, key in ours if key not in known and not key.endswith(OF_FILES)] == []
 
 
 def test_each_limit_is_in_a_group_and_says_one_thing() -> None:

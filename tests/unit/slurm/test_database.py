@@ -64,7 +64,9 @@ def test_the_password_of_a_connection_is_in_its_secret_and_nowhere_else() -> Non
     )
     assert "p@ss" not in shown
     assert "p%40ss" not in shown
-    assert isinstance(parse(EXTERNAL).accounting.external.connection, SecretStr)  # type: ignore[union-attr]
+    external = parse(EXTERNAL).accounting.external
+    assert external
+    assert isinstance(external.connection, SecretStr)
 
 
 def test_an_external_database_brings_no_pod_and_no_volume() -> None:

@@ -108,12 +108,12 @@ class HealthWatch:
         The node stays undrained: slurmctld starts the runs, so a silence may be its own.
         """
         silent = now - self._heard
-        if silent < FIRST_SECONDS or self.warnings is None or (LAST in self.warnings and not self.quiet):
+        if silent < FIRST_SECONDS or self.warnings is None or LAST in self.warnings:
             return
         longest = silence()
         if silent >= (OLD_SECONDS if longest is None else longest):
             self.quiet, self._quiet_note = frozenset(), ""
-        if longest is not None and silent >= longest and LAST not in self.warnings:
+        if longest is not None and silent >= longest:
             why = f"{reasons.UNCHECKED}no run of node-health has ended since {_utc(self._ended)}"
             say(f"{LAST}: {why}")
             self.warnings = {LAST: why, **self.warnings}

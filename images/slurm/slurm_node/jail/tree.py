@@ -56,7 +56,7 @@ def wait_for_root(jail: Jail, volume: Path = paths.VOLUME) -> None:
         if time.monotonic() - reminded >= REMIND_SECONDS or not reminded:
             say(f"waiting for the jail's root {jail.revision}: the populate Job has not completed it yet")
             reminded = time.monotonic()
-        time.sleep(POLL_SECONDS)
+        time.sleep(POLL_SECONDS)  # inotify does not report changes of shared storage by other nodes.
     if json.loads(manifest.read_text()).get("revision") != jail.revision:
         raise NodeError(f"{manifest} is not the marker of revision {jail.revision}: remove it and populate again")
 

@@ -148,7 +148,7 @@ def wait_for_image() -> Path:
                 pass
             else:
                 return root
-        time.sleep(POLL_SECONDS)
+        time.sleep(POLL_SECONDS)  # No container is told of another one's start.
     raise NodeError(f"the jail image's container did not start in {IMAGE_SECONDS:.0f} s: see the pod's events")
 
 

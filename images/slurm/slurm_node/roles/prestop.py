@@ -49,7 +49,7 @@ def wait(
             told.add(terminal)
             write(terminals / terminal, message(node, left))
         told.add("")
-        sleep(min(1.0, left))
+        sleep(min(1.0, left))  # The kernel tells nobody when another one's child ends.
 
 
 def sessions_of(listener: int) -> int:

@@ -40,4 +40,4 @@ def main() -> int:
             if str(error) != trouble:
                 say(f"roots can't be looked after: {error}; trying again")
             trouble = str(error)
-        time.sleep(POLL_SECONDS)
+        time.sleep(POLL_SECONDS)  # inotify does not report changes of shared storage by other nodes.

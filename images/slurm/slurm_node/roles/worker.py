@@ -147,7 +147,7 @@ def wait_for_jobs(
     if steps(proc):
         say(f"jobs have {seconds:.0f} s to end")
     while steps(proc) and clock() < end:
-        sleep(0.5)
+        sleep(0.5)  # The kernel tells nobody when another one's child ends.
 
 
 def steps(proc: Path = Path("/proc")) -> int:

@@ -146,10 +146,10 @@ def fetch(
                     return files
                 if over:
                     break
-                sleep(POLL_SECONDS)
+                sleep(POLL_SECONDS)  # Between two looks at its files.
         finally:
             asked.end()
-        sleep(POLL_SECONDS)
+        sleep(POLL_SECONDS)  # A question that ended at once would end so again.
     return None
 
 

@@ -73,7 +73,7 @@ class Connection:
             if not again or time.monotonic() - began > 2 * DEADLINE_SECONDS:
                 raise
         self._token = ("", 0.0)
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.2)  # A slurmrestd that starts again tells nobody.
         return await self._call(call, "GET", path, params=params, seconds=seconds)
 
     async def _call(

@@ -100,8 +100,9 @@ def test_a_node_of_which_no_slurmd_came_after_a_reboot_asap_is_updated() -> None
     down = node("cpu-0", "DOWN", "DRAIN", reason="Reboot ASAP", reason_user="slurm")
     pending = outdated_scale([outdated_pod("cpu-0", ready=False, running=False)])
     assert decide_update(pending, [down]) == [Drain("cpu-0", "pulumi-slurm:update")]
-    reboots = dataclasses.replace(down, states=down.states | {"REBOOT_ISSUED"})
-    assert decide_update(pending, [reboots]) == []
+    for begun in ("REBOOT_REQUESTED", "REBOOT_ISSUED"):
+        reboots = dataclasses.replace(down, states=down.states | {begun})
+        assert decide_update(pending, [reboots]) == []
     by_a_person = dataclasses.replace(down, reason_user="alice")
     assert decide_update(pending, [by_a_person]) == []
 

@@ -31,13 +31,12 @@ def tainted(key: str, effect: str = "NoSchedule", value: str = "") -> K8sNode:
     return K8sNode(taints=(Taint(key, effect, value),))
 
 
-def state(k8s_node: K8sNode | None = CORDONED, /, size: int = 3, known: bool = True, **changes: object) -> NodeSetState:
+def state(k8s_node: K8sNode | None = CORDONED, /, size: int = 3, known: bool = True, **changes: Any) -> NodeSetState:
     """Return a set of pods, each on a Kubernetes node of its own; cpu-1's is `k8s_node`, None if that is gone."""
     pods = {
         f"cpu-{n}": pod(f"cpu-{n}", k8s_node=f"k8s-{n}", created=LONG_AGO, uid="7", revision="now") for n in range(size)
     }
-    # `replace` wants each field's own type, which keywords of any kind do not tell.
-    pods["cpu-1"] = dataclasses.replace(pods["cpu-1"], **changes)  # type: ignore[arg-type]
+    pods["cpu-1"] = dataclasses.replace(pods["cpu-1"], **changes)
     there = {f"k8s-{n}": WELL for n in range(size)} | {"k8s-1": k8s_node}
     found = {name: each for name, each in there.items() if each is not None}
     return node_set(size, size, pods.values(), NOW, revision="now", k8s_nodes=found if known else None)

@@ -28,9 +28,9 @@ REASON = "pulumi-slurm:update"
 OLD, NEW = "cpu-old", "cpu-new"
 
 
-def pod(name: str, revision: str = OLD, **changes: object) -> Pod:
+def pod(name: str, revision: str = OLD, **changes: Any) -> Pod:
     there = Pod(name, "worker", ready=True, running=True, created=NOW, revision=revision, uid="7")
-    return dataclasses.replace(there, **changes)  # type: ignore[arg-type]  # Keys by table.
+    return dataclasses.replace(there, **changes)
 
 
 def updating(name: str, *states: str, cpus: int = 0, **more: Any) -> SlurmNode:
@@ -38,10 +38,10 @@ def updating(name: str, *states: str, cpus: int = 0, **more: Any) -> SlurmNode:
     return dataclasses.replace(drained, **more)
 
 
-def state(pods: list[Pod], wanted: int | None = None, current: int | None = None, **policy: object) -> NodeSetState:
+def state(pods: list[Pod], wanted: int | None = None, current: int | None = None, **policy: Any) -> NodeSetState:
     size = len(pods) if current is None else current
     there = node_set(size if wanted is None else wanted, size, pods, NOW)
-    return changed(there, revision=NEW, update=UpdatePolicy(**policy))  # type: ignore[arg-type]
+    return changed(there, revision=NEW, update=UpdatePolicy(**policy))
 
 
 def decide(

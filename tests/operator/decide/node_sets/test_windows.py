@@ -204,6 +204,7 @@ def test_a_node_that_somebody_reserved_for_the_same_time_is_his() -> None:
         ("WEEKLY", SUNDAY - WEEK - 3 * HOUR, False),
         ("DAILY", SUNDAY - 47 * HOUR, True),
         ("DAILY", SUNDAY - 40 * HOUR, False),
+        ("DAILY", SUNDAY + 24 * HOUR, False),
         ("HOURLY", SUNDAY - 47 * HOUR, True),
         ("WEEKEND", SUNDAY - 23 * HOUR, True),
         ("SPEC_NODES", SUNDAY - WEEK, False),

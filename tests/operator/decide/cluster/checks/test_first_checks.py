@@ -198,6 +198,16 @@ def test_a_person_lifts_the_drain_of_a_failure_as_soon_as_that_counts(why: str) 
     assert "cpu-1" in {submission.node for submission in then.submissions}, "it is the next to be tested"
 
 
+def test_a_node_that_fails_again_under_its_drain_stays_the_one_that_is_tried() -> None:
+    failed = node("cpu-1", "IDLE DRAIN", f"{reasons.LONG_CHECK}bandwidth: job 6 TIMEOUT")
+    job = CheckJob(7, "bandwidth", "cpu-1", NOW, "job 7 TIMEOUT", aim=Aim.RETRIES)
+    known = Ledger({7: job}, retries={"cpu-1": Retry("bandwidth", "cpu-1", failed.reason)})
+    check = dataclasses.replace(FIRST, share_percent=100)
+    decided = long_checks.decide([check], {"cpu": state(4, failed)}, known, known, {}, NOW, {"cpu-1": failed}, [OURS])
+    assert decided.changes == [Counted(7, Verdict.FAIL, NOW, "job 7 TIMEOUT")]
+    assert decided.drains == []
+
+
 def test_a_failure_that_was_seen_late_drains_an_untested_node() -> None:
     failed = CheckJob(7, "bandwidth", "cpu-1", NOW, "job 7 TIMEOUT")
     known = Ledger({7: failed})
