@@ -1,7 +1,7 @@
 /* Bounds the memory that whoever reaches a port can make a daemon take.
  *
  * slurmctld and slurmd (26.05, resize_input_buffer) believe the length with which a message begins, before they know
- * who sends it. They fill up to 1 GiB with zeros at once: four bytes from anybody had Kubernetes end slurmctld. With
+ * who sends it. They fill up to 1 GiB with zeros at once: Kubernetes would end slurmctld for eight bytes. With
  * this library a message takes memory as its bytes come. All long messages that are under way share one bound. slurmdbd
  * (persist_guard.c) has a thread for each connection, and a bound for each. */
 #include "message_guard.h"

@@ -4,7 +4,6 @@
  * slurm.options' JobSubmitPlugins come after it. */
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -29,15 +28,11 @@ extern char *slurm_xstrdup(const char *text);
 int job_submit(job_desc_msg_t *job, uint32_t user, char **sentence);
 int job_modify(job_desc_msg_t *job, void *record, uint32_t user, char **sentence);
 
-/* Adds the length of each text. Returns false if one is missing: slurmctld would follow it to nowhere (26.05,
- * _write_data_array_to_file). */
-static bool add(char **texts, uint32_t count, size_t *bytes) {
-    for (uint32_t i = 0; texts && i < count; i++) {
-        if (!texts[i])
-            return false;
-        *bytes += strlen(texts[i]) + 1;
-    }
-    return true;
+static size_t length_of(char *const *texts, uint32_t count) {
+    size_t length = 0;
+    for (uint32_t i = 0; texts && i < count; i++)
+        length += texts[i] ? strlen(texts[i]) + 1 : 0;
+    return length;
 }
 
 /* Returns the length of the texts that slurmctld bounds itself by a megabyte, or not at all. */
@@ -52,15 +47,11 @@ static size_t length_of_unbounded(const job_desc_msg_t *job) {
     return length;
 }
 
-/* Returns what is wrong with a job's texts, or NULL. Only a client of a user's own can leave one out. */
+/* Returns what is wrong with a job's texts, or NULL. */
 static const char *fault(const job_desc_msg_t *job) {
-    size_t environment = 0, spank = 0, kept = length_of_unbounded(job);
-    if (!add(job->environment, job->env_size, &environment) || !add(job->argv, job->argc, &kept) ||
-        !add(job->spank_job_env, job->spank_job_env_size, &spank))
-        return "a text is missing in the job's environment or arguments";
-    if (spank > MOST_OF_SPANK)
+    if (length_of(job->spank_job_env, job->spank_job_env_size) > MOST_OF_SPANK)
         return "the variables for prologs are longer than 64 KiB";
-    if (kept > MOST_KEPT)
+    if (length_of_unbounded(job) + length_of(job->argv, job->argc) > MOST_KEPT)
         return "the command line, the script's arguments and names are longer than 256 KiB: write them to a file";
     return NULL;
 }

@@ -1,5 +1,5 @@
-/* Plays slurmctld for job_submit_jail.c: a job whose submit line, arguments, environment and variables for prologs have
- * so many bytes each. A list in place of a number names the texts one by one; one that begins with - is missing. */
+/* Plays slurmctld for job_submit_jail.c: a job whose submit line, arguments and variables for prologs have so many
+ * bytes. A list of numbers has one for each text; a text whose number begins with - is missing. */
 #include <slurm/slurm.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -34,20 +34,18 @@ static uint32_t texts_of(char *list, char **texts) {
 
 int main(int argc, char *argv[]) {
     static job_desc_msg_t job;
-    static char *texts[3][MOST_TEXTS + 1];
+    static char *texts[2][MOST_TEXTS + 1];
     char *sentence = NULL;
-    if (argc != 5)
+    if (argc != 4)
         return 2;
     if (argv[1][0] == 'c') /* The container's name in its place. */
         job.container = text_of(argv[1] + 1);
     else
         job.submit_line = text_of(argv[1]);
     job.argv = texts[0];
-    job.environment = texts[1];
-    job.spank_job_env = texts[2];
+    job.spank_job_env = texts[1];
     job.argc = texts_of(argv[2], job.argv);
-    job.env_size = texts_of(argv[3], job.environment);
-    job.spank_job_env_size = texts_of(argv[4], job.spank_job_env);
+    job.spank_job_env_size = texts_of(argv[3], job.spank_job_env);
     int failed = job_submit(&job, 1000, &sentence);
     return printf("%s\n", failed ? sentence : "taken") < 0;
 }

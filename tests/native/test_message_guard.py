@@ -160,7 +160,7 @@ def closed(ask: Ask, *came: tuple[int, int], program: str = "slurmctld") -> str:
 
 @pytest.mark.parametrize("program", ["slurmctld", "slurmd"])
 def test_a_length_that_a_stranger_claims_takes_no_memory(ask: Ask, program: str) -> None:
-    """Slurm's own fills a gigabyte for four bytes, and Kubernetes ends slurmctld."""
+    """Slurm's own fills a gigabyte for eight bytes, as much as its pod may have."""
     assert closed(ask, (1, 1024 * MIB), program=program) == "1"
     assert closed(ask, (1, 200), (2, 60 * MIB), (3, 100_000), program=program) == "", "Slurm's own is never asked"
 
