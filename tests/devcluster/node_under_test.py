@@ -15,7 +15,6 @@ from devcluster.node import node_cli
 from devcluster.node.instance import Instance
 
 IMAGE = "localhost/probe:1"
-CHECKOUT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)

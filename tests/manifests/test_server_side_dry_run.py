@@ -14,13 +14,14 @@ import yaml
 from components.control import operator
 from contract import names
 from devcluster.apiserver.control_plane import ApiServer
+from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.standin import kubeconfig
 from tests.operator.worlds.api_server import until
 from tests.unit.effects import network_effects, submount_effects
 from tests.unit.golden_files import raw_stack
 from tests.unit.samples import EVERYTHING, changed, run_program
 
-FAKES = Path(__file__).parents[2] / "devcluster" / "fakes" / "crds"
+FAKES = CHECKOUT / "devcluster" / "fakes" / "crds"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 APPLY = {"Content-Type": "application/apply-patch+yaml"}
 STRICT = {"fieldManager": names.FIELD_MANAGER, "force": "true", "fieldValidation": "Strict"}
