@@ -206,8 +206,11 @@ def known_packages(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture(scope="session")
-def slurm(known_packages: None) -> Iterator[Slurm]:
+def slurm(known_packages: None, preloaded: Path) -> Iterator[Slurm]:
     """The cluster of this test session, made by what `make up` calls.
+
+    Pulumi starts its programs for this first `up` as for users. Later ones are forked: they would import for two
+    seconds of a core, in each of some fifty updates and previews.
 
     PULUMI_SLURM_E2E_INSTANCE names one that is up already, for writing tests: it is used as it is, and stays.
     """
@@ -218,6 +221,7 @@ def slurm(known_packages: None) -> Iterator[Slurm]:
     instance = Instance.named("-".join(filter(None, (testing.test_instance_name(), worker))))
     try:
         slurm = Slurm(up.up(instance, owner=os.getpid(), settings=SETTINGS))
+        os.environ |= {PROGRAMS: str(preloaded), "PULUMI_STANDIN_PYTHON": str(preloaded / "python3")}
         yield slurm
         assert not traces.of_nodes(slurm), "tests leave nothing of a node on the shared volume"
     finally:
