@@ -17,7 +17,7 @@ MOUNT = 'mount -t tmpfs -o mode=1777,size="$0" tmpfs "$TMPDIR" && exec "$@"'
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a command gets that has its temporary files somewhere: words before its own, and variables."""
+    """A place of temporary files: a command has these words before its own, and these variables."""
 
     words: Sequence[str] = ()
     variables: tuple[tuple[str, str], ...] = ()
