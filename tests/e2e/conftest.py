@@ -101,6 +101,21 @@ class Slurm:
             return self.looks.get(path)
         return json.loads(self.kubectl("get", *arguments, "-o", "json").ok())
 
+    def condition(self, kind: str, *resource: str) -> dict[str, str]:
+        """Return a condition of the SlurmCluster, or of another resource.
+
+        Raises:
+            LookupError: The resource does not have it yet.
+        """
+        shown = self.get(*(resource or ("slurmcluster", "dev"))).get("status", {}).get("conditions", [])
+        found: dict[str, dict[str, str]] = {each["type"]: each for each in shown}
+        return found[kind]
+
+    def told(self, reason: str = "") -> list[str]:
+        """Return the notes of the Events, of all or of those with a reason."""
+        events = self.get("events.events.k8s.io")["items"]
+        return [each.get("note", "") for each in events if reason in ("", each.get("reason"))]
+
     def on_pod(self, pod: str, script: str, *, seconds: int = 60) -> Done:
         """A shell script in the pod's own root, outside the jail."""
         return self.kubectl("exec", pod, "--", "sh", "-c", script, seconds=seconds)

@@ -16,7 +16,7 @@ from components.config.nodes.long_checks import LongCheck
 from components.control.long_checks import script
 from contract import names
 from devcluster.fakes import gpu_scenario
-from tests.e2e.test_k_long_checks import declare, verdicts_of
+from tests.e2e.declared_checks import declare, verdicts_of
 
 GPUS = {
     "name": "fake-gpu",

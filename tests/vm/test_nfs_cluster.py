@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.image import roots
-from tests.image.jail.test_fail_closed import JAIL_SENTENCE
+from tests.image.jail.breaks import JAIL_SENTENCE
 from tests.image.jobs import test_het_jobs as het_jobs
 from tests.image.pods import LOGIN, SECOND, WORKER
 from tests.image.small_cluster import ALICE

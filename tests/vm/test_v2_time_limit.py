@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.image.small_cluster import ALICE
+from tests.vm.batch_jobs import state, submit
 from tests.vm.resting_cluster import RestingCluster
-from tests.vm.test_v2_jobs import state, submit
 
 
 def begin(cluster: RestingCluster) -> str:

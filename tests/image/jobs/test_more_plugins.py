@@ -11,7 +11,7 @@ import pytest
 
 from devcluster.machine.bootstrap import CHECKOUT
 from tests.image import roots
-from tests.image.doors.test_stepd_confined import KEPT, THREADS
+from tests.image.doors.stepd_rights import KEPT, THREADS
 from tests.image.small_cluster import ALICE, SmallCluster
 
 PLUGINS = "opt/slurm/lib/slurm-wlm"

@@ -22,7 +22,7 @@ from devcluster.node.instance import Instance
 from devcluster.stacks.stack import Stack
 from tests.e2e import test_f_gpus
 from tests.e2e.conftest import Slurm
-from tests.image.jobs.test_het_jobs import OFTEN
+from tests.image.jobs.intervals import OFTEN
 from tests.vm.kubelet import small_jail
 from tests.vm.kubelet.kubelet_cluster import KubeletCluster, SlowSlurm
 from tests.vm.v2_cluster import JOBS_PROCESSES
