@@ -1,4 +1,4 @@
-"""What a change of a node set's size does."""
+"""Decides about a node set whose size changes, with a full listing."""
 
 from __future__ import annotations
 
