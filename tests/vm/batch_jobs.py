@@ -18,3 +18,14 @@ def submit(cluster: RestingCluster, *options: str, script: str = "sleep 1000") -
 
 def state(cluster: RestingCluster, job: str) -> str:
     return cluster.jail(f"squeue -h -j {job} -o %T").stdout.strip()
+
+
+def submit_with_a_minute(cluster: RestingCluster) -> str:
+    """A job with a minute; its number."""
+    return submit(cluster, "-t1", script="setsid sleep 1000 & sleep 1000")
+
+
+def ends_at_its_limit(cluster: RestingCluster, job: str) -> None:
+    """It ends at its limit, and its user reads why."""
+    cluster.wait("its end", lambda: not state(cluster, job), 150)
+    assert "DUE TO TIME LIMIT" in cluster.jail(f"cat out-{job}", user=ALICE).stdout
