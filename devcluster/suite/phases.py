@@ -20,6 +20,7 @@ class Phase:
     `retries`: how often files with failed tests are run again, in a run of their own (docs/adr/0008).
     `has_instances`: its tests start instances of this checkout's, which a run that died leaves.
     `is_patient`: it computes more than it waits, and leaves the cores to phases with deadlines.
+    `is_in_memory`: its tests unpack many files (devcluster/suite/memory_files.py).
     """
 
     name: str
@@ -32,6 +33,7 @@ class Phase:
     on_v2: bool = False
     has_instances: bool = False
     is_patient: bool = False
+    is_in_memory: bool = False
 
 
 A_JOBS_LIFE_ON_V2 = Phase("cgroup v2", 6, ("tests/vm/test_v2_jobs.py",), retries=1, on_v2=True)
@@ -50,7 +52,7 @@ OPERATOR = Phase(
     is_patient=True,
 )  # fmt: skip
 """It mostly waits: for pulumi's start, for readiness, for deadlines."""
-IMAGE = Phase("image", 10, ("tests/image",), 4, True, retries=1)
+IMAGE = Phase("image", 10, ("tests/image",), 4, True, retries=1, is_in_memory=True)
 """It computes an eighth of its time, for one worker."""
 WITH_CLUSTERS = (IMAGE, E2E)
 """A lane whose phases run in sequence. Two clusters start when the first phase is over."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import itertools
@@ -19,6 +20,7 @@ from devcluster.images import images
 from devcluster.machine.bootstrap import CHECKOUT, cache_folder
 from devcluster.machine.progress import say
 from devcluster.node import node_cli, toolchain
+from devcluster.suite import memory_files
 from devcluster.suite.lanes import INTERRUPTED, Programs, side_by_side
 from devcluster.suite.phases import (
     A_JOBS_LIFE_ON_V2,
@@ -238,11 +240,15 @@ def _pytest(tally: Tally, phase: Phase, paths: list[str], binaries: Path, report
     # Only the first of the two forms of a report names files.
     reported = [f"--junit-xml={report}", "-o", "junit_family=xunit1"]
     patience = ["nice", "-n", str(PATIENCE)] if phase.is_patient else []
-    status = _PROGRAMS.run(
-        [*patience, sys.executable, "-m", "pytest", "-q", "-rfE", *reported, *workers, *left_out, *paths],
-        CHECKOUT,
-        environment,
-    )
+    with memory_files.place() if phase.is_in_memory else contextlib.nullcontext(memory_files.Place()) as place:
+        status = _PROGRAMS.run(
+            [
+                *place.words, *patience,
+                sys.executable, "-m", "pytest", "-q", "-rfE", *reported, *workers, *left_out, *paths,
+            ],
+            CHECKOUT,
+            {**environment, **dict(place.variables)},
+        )  # fmt: skip
     return _counted(tally, status, report, reports)
 
 

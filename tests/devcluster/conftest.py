@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.node import containerd, node_cli, node_images, toolchain
 from devcluster.node.instance import Instance
-from tests.devcluster.node_under_test import CHECKOUT, IMAGE, Node
+from tests.devcluster.node_under_test import IMAGE, Node
 
 _NUMBERS = itertools.count()
 

@@ -15,7 +15,6 @@ from devcluster.node import node_cli
 from devcluster.node.instance import Instance
 
 IMAGE = "localhost/probe:1"
-CHECKOUT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -86,3 +85,7 @@ def probe_pod(name: str, *arguments: str, **spec: Any) -> dict[str, Any]:
 
 def in_namespace(namespace: str, *objects: dict[str, Any]) -> list[dict[str, Any]]:
     return [{**each, "metadata": {**each["metadata"], "namespace": namespace}} for each in objects]
+
+
+STATIC = {"cpuManagerPolicy": "static", "kubeReserved": {"cpu": "500m"}, "cpuManagerReconcilePeriod": "1s"}
+"""The manager reserves whole CPUs: the first one. Of it, half stays for pods that own none."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-PAGE = Path(__file__).parents[2] / "docs" / "autoscaling.md"
+from devcluster.machine.bootstrap import CHECKOUT
+
+PAGE = CHECKOUT / "docs" / "autoscaling.md"
 
 
 def examples() -> list[dict[str, Any]]:

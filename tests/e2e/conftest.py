@@ -101,6 +101,21 @@ class Slurm:
             return self.looks.get(path)
         return json.loads(self.kubectl("get", *arguments, "-o", "json").ok())
 
+    def condition(self, kind: str, *resource: str) -> dict[str, str]:
+        """Return a condition of the SlurmCluster, or of another resource.
+
+        Raises:
+            LookupError: The resource does not have it yet.
+        """
+        shown = self.get(*(resource or ("slurmcluster", "dev"))).get("status", {}).get("conditions", [])
+        found: dict[str, dict[str, str]] = {each["type"]: each for each in shown}
+        return found[kind]
+
+    def told(self, reason: str = "") -> list[str]:
+        """Return the notes of the Events, of all or of those with a reason."""
+        events = self.get("events.events.k8s.io")["items"]
+        return [each.get("note", "") for each in events if reason in ("", each.get("reason"))]
+
     def on_pod(self, pod: str, script: str, *, seconds: int = 60) -> Done:
         """A shell script in the pod's own root, outside the jail."""
         return self.kubectl("exec", pod, "--", "sh", "-c", script, seconds=seconds)
@@ -206,8 +221,11 @@ def known_packages(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture(scope="session")
-def slurm(known_packages: None) -> Iterator[Slurm]:
+def slurm(known_packages: None, preloaded: Path) -> Iterator[Slurm]:
     """The cluster of this test session, made by what `make up` calls.
+
+    Pulumi starts its programs for this first `up` as for users. Later ones are forked: they would import for two
+    seconds of a core, in each of some fifty updates and previews.
 
     PULUMI_SLURM_E2E_INSTANCE names one that is up already, for writing tests: it is used as it is, and stays.
     """
@@ -218,6 +236,7 @@ def slurm(known_packages: None) -> Iterator[Slurm]:
     instance = Instance.named("-".join(filter(None, (testing.test_instance_name(), worker))))
     try:
         slurm = Slurm(up.up(instance, owner=os.getpid(), settings=SETTINGS))
+        os.environ |= {PROGRAMS: str(preloaded), "PULUMI_STANDIN_PYTHON": str(preloaded / "python3")}
         yield slurm
         assert not traces.of_nodes(slurm), "tests leave nothing of a node on the shared volume"
     finally:

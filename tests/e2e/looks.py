@@ -25,6 +25,8 @@ GROUPS = {
 }
 FOLDERS = {kind: f"{group}/namespaces/{{}}/{kind}s" for group, kinds in GROUPS.items() for kind in kinds}
 FOLDERS["networkpolicy"] = FOLDERS["networkpolicy"].replace("policys", "policies")
+FOLDERS["events.events.k8s.io"] = "apis/events.k8s.io/v1/namespaces/{}/events"
+FOLDERS["node"] = "api/v1/nodes"
 
 
 def path_of(words: Sequence[str], namespace: str) -> str | None:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.e2e.people import person
+
 HOG = 'python3 -c "x = bytearray(700 << 20); print(len(x))"'
 BOMB = "for i in $(seq 3000); do sleep 100 & done"
 
@@ -17,24 +19,6 @@ def alice(slurm) -> Iterator[str]:
     """A user whom a job on a worker makes, with the test run's SSH key, and her Slurm account."""
     with person(slurm, "alice", "--account team") as name:
         yield name
-
-
-@contextlib.contextmanager
-def person(slurm, name: str, more: str = "") -> Iterator[str]:
-    # Slurm is asked by the person who came by sudo: for accounts an administrator's.
-    level = "sacctmgr -nP show user admin format=adminlevel"
-    slurm.wait("the administrator is appointed", lambda: slurm.sh(level).ok() == "Administrator", 120)
-    make = f"srun -n1 -w cpu-1 sudo slurm-user add {name} --key ~/.ssh/authorized_keys {more}"
-    slurm.sh(make, user="admin").ok()
-    try:
-        yield name
-    finally:
-        # Jobs of others are an administrator's to see and to cancel.
-        slurm.sh(f"scancel --user={name}", user="admin").ok()
-        slurm.sh(f"sudo pkill -KILL -u {name}; true").ok()
-        slurm.wait(f"{name} has no jobs", lambda: slurm.sh(f"squeue -h -u {name}", user="admin").ok() == "", 60)
-        removed = slurm.sh(f"sudo slurm-user remove {name} --delete-home", user="admin")
-        slurm.wait(f"{name} is gone", lambda: removed.status == 0 or slurm.sh(f"id {name}").status != 0, 30)
 
 
 def test_a_user_made_in_a_job_is_everywhere_at_once(slurm, alice):

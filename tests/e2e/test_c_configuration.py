@@ -87,11 +87,6 @@ def shown(slurm, key: str) -> str:
     return next((line.partition("=")[2].strip() for line in lines if line.split("=")[0].strip() == key), "")
 
 
-def condition(slurm, kind: str) -> dict[str, str]:
-    conditions = slurm.get("slurmcluster", "dev")["status"]["conditions"]
-    return next(each for each in conditions if each["type"] == kind)
-
-
 SUBMIT = """
 function slurm_job_submit(job, partitions, uid)
   if job.name == "unnamed" then
@@ -118,7 +113,7 @@ def test_a_changed_option_is_read_by_slurmctld_and_all_nodes_and_a_removed_parti
     print(f"slurmctld shows the option {time.monotonic() - began:.1f} s after `pulumi up` ended")
     cached = "cat /run/slurm/conf/slurm.conf"
     slurm.wait("a node's copy", lambda: "MessageTimeout=33" in slurm.on_pod("cpu-0", cached).stdout)
-    slurm.wait("nothing moves", lambda: condition(slurm, "Progressing")["status"] == "False")
+    slurm.wait("nothing moves", lambda: slurm.condition("Progressing")["status"] == "False")
     slurm.wait("slurmctld has the script", lambda: shown(slurm, "JobSubmitPlugins") == "lua,jail", 90)
     answer = slurm.sh("sbatch -J unnamed -o /dev/null --wrap true")
     assert answer.status != 0
@@ -129,7 +124,7 @@ def test_a_changed_option_is_read_by_slurmctld_and_all_nodes_and_a_removed_parti
     edit().ok()
     held = slurm.wait(
         "it is held",
-        lambda: condition(slurm, "Degraded")["reason"] == "ConfigurationHeld" and condition(slurm, "Degraded"),
+        lambda: slurm.condition("Degraded")["reason"] == "ConfigurationHeld" and slurm.condition("Degraded"),
     )
     assert f"its job {job} (" in held["message"]
     slurm.wait("the partition takes no more", lambda: "drain" in slurm.sh("sinfo -h -p side -o %a").stdout)
@@ -161,7 +156,7 @@ def test_a_tree_comes_in_one_pulumi_up_and_goes_in_another_under_jobs(slurm, edi
         edit(slurm={**config.get("pulumi-slurm:slurm", {}), "topologies": [tree]}, nodeSets=sets).ok()
         rack = re.compile(r"^SwitchName=rack1 .*Nodes=cpu-\[0-1\]", re.MULTILINE)
         slurm.wait("partitions use the tree, with all nodes", lambda: rack.search(switches()), 120)
-        slurm.wait("nothing moves", lambda: condition(slurm, "Progressing")["status"] == "False")
+        slurm.wait("nothing moves", lambda: slurm.condition("Progressing")["status"] == "False")
         edit().ok()
         slurm.wait("the tree is gone", lambda: "SwitchName" not in switches(), 120)
         assert states() == ["RUNNING", "PENDING"]

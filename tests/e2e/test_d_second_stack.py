@@ -15,10 +15,10 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
+from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.machine.progress import StepFailed
 from devcluster.node.instance import enter_command
 from devcluster.node.plan.facts import CONTAINERD_SOCKET
@@ -251,7 +251,7 @@ def break_operator(slurm) -> None:
 
 def documented_way_out(slurm) -> None:
     """Return what docs/operator.md says to run when the operator is gone."""
-    page = (Path(__file__).parents[2] / "docs" / "operator.md").read_text()
+    page = (CHECKOUT / "docs" / "operator.md").read_text()
     script = page.partition("**The operator is gone**")[2].partition("```sh\n")[2].partition("```")[0]
     script = script.replace("-n slurm ", f"-n {NAMESPACE} ").replace("statefulset cpu ", "statefulset tiny ")
     script = script.replace("nodeset cpu ", "nodeset tiny ")

@@ -38,23 +38,18 @@ def submit(slurm, script: str = "true", options: str = "") -> str:
     return slurm.sh(f"sbatch --parsable -o /dev/null {options} --wrap {script!r}").ok()
 
 
-def condition(slurm, kind: str) -> dict[str, str]:
-    conditions = slurm.get("slurmcluster", "dev")["status"]["conditions"]
-    return next(each for each in conditions if each["type"] == kind)
-
-
 def accounting_says(slurm, words: str, seconds: float = 120) -> None:
     """Degraded tells slurmdbd's own words, and jobs run on."""
     slurm.wait(
         f"Degraded says {words!r}",
-        lambda: words in (found := condition(slurm, "Degraded"))["message"] and found["status"] == "True",
+        lambda: words in (found := slurm.condition("Degraded"))["message"] and found["status"] == "True",
         seconds,
     )
-    slurm.wait("Available", lambda: condition(slurm, "Available")["status"] == "True", seconds)
+    slurm.wait("Available", lambda: slurm.condition("Available")["status"] == "True", seconds)
 
 
 def accounting_is_well(slurm, seconds: float = 180) -> None:
-    slurm.wait("accounting is well", lambda: "accounting" not in condition(slurm, "Degraded")["message"], seconds)
+    slurm.wait("accounting is well", lambda: "accounting" not in slurm.condition("Degraded")["message"], seconds)
     slurm.wait("slurmdbd answers", lambda: slurm.kubectl("exec", "slurm-accounting-0", "--", *PROBE).status == 0, 60)
 
 

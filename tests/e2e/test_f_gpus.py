@@ -16,15 +16,9 @@ from components.config.nodes.long_checks import LongCheck
 from components.control.long_checks import script
 from contract import names
 from devcluster.fakes import gpu_scenario
-from tests.e2e.test_k_long_checks import declare, verdicts_of
+from tests.e2e.declared_checks import declare, verdicts_of
+from tests.e2e.fake_gpu_set import GPUS, NODE, OPENS, PARTITION
 
-GPUS = {
-    "name": "fake-gpu",
-    "replicas": 1,
-    "resources": {"cpu": 4, "cpuRequest": "100m", "memory": "512Mi", "reservedMemory": "256Mi"},
-    "gpus": {"type": "fake", "perNode": 8, "devices": "/dev/fakegpu[0-7]", "runtimeClass": "none"},
-}
-PARTITION = {"name": "gpu", "nodeSets": ["fake-gpu"]}
 POD = {
     "labels": {"example.com/team": "vision"},
     "volumes": [{"name": "notes", "emptyDir": "1Mi"}],
@@ -36,20 +30,7 @@ SIDECAR = {
     "volumeMounts": [{"name": "notes", "mountPath": "/notes", "readOnly": False}],
 }
 SCRIPTS = {"taskProlog": [{"name": "mark", "text": "#!/bin/sh\necho export SITE_MARK=set\n"}]}
-NODE = "fake-gpu-0"
 ALL = {f"/dev/fakegpu{index}" for index in range(8)}
-
-OPENS = (
-    "import glob, json, os\n"
-    "seen = {}\n"
-    "for file in sorted(glob.glob('/dev/fakegpu*')):\n"
-    "    try:\n"
-    "        os.close(os.open(file, os.O_RDWR)); seen[file] = 'opens'\n"
-    "    except OSError as error:\n"
-    "        seen[file] = error.strerror\n"
-    "print(json.dumps({'seen': seen, 'visible': os.environ.get('CUDA_VISIBLE_DEVICES'),\n"
-    "                  'gpus': os.environ.get('SLURM_STEP_GPUS') or os.environ.get('SLURM_JOB_GPUS')}))\n"
-)
 
 
 def opened(answer) -> set[str]:

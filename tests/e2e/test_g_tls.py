@@ -32,9 +32,10 @@ def from_operator(slurm, script: str):
     return slurm.kubectl("exec", OPERATOR, "--", "python3", "-c", script)
 
 
-def conditions(slurm) -> dict[str, tuple[str, str, str]]:
-    found = slurm.get("slurmcluster", "dev")["status"]["conditions"]
-    return {each["type"]: (each["status"], each["reason"], each["message"]) for each in found}
+def condition(slurm, kind: str) -> tuple[str, str, str]:
+    """Return a condition's status, reason and message."""
+    found = slurm.condition(kind)
+    return found["status"], found["reason"], found["message"]
 
 
 def sql(slurm, statement: str) -> str:
@@ -45,7 +46,7 @@ def sql(slurm, statement: str) -> str:
 
 def of_accounting(slurm) -> str:
     """Return what the condition says of slurmdbd, if anything is wrong with it."""
-    status, reason, message = conditions(slurm)["Degraded"]
+    status, reason, message = condition(slurm, "Degraded")
     return message if (status, reason) == ("True", "AccountingNotReady") else ""
 
 
@@ -93,7 +94,7 @@ def database(slurm) -> None:
 
 def test_up_ends_with_a_cluster_that_is_available_over_https(slurm, tls):
     assert slurm.get("slurmcluster", "dev")["spec"]["rest"]["url"] == "https://slurm-rest:6820"
-    slurm.wait("Available", lambda: conditions(slurm)["Available"][0] == "True", 60)
+    slurm.wait("Available", lambda: condition(slurm, "Available")[0] == "True", 60)
     assert from_operator(slurm, SERIAL).ok()
     assert len(slurm.sh("srun -N2 hostname").ok().split()) == 2
     assert tls.trouble is None
@@ -121,13 +122,11 @@ def test_a_renewed_certificate_is_shown_without_an_outage(slurm, tls):
         }
 
     before, restarts_before = from_operator(slurm, SERIAL).ok(), restarts()
-    began = conditions(slurm)["Available"]
+    began = condition(slurm, "Available")
     tls.renew("slurm-rest")
     hurry(slurm, "rest")
     slurm.wait("the renewed certificate", lambda: from_operator(slurm, SERIAL).stdout.strip() not in ("", before), 180)
-    found = slurm.get("slurmcluster", "dev")["status"]["conditions"]
-    available = next(each for each in found if each["type"] == "Available")
-    assert (available["status"], available["reason"], available["message"]) == began
+    assert condition(slurm, "Available") == began
     assert restarts() == restarts_before
 
 
@@ -136,8 +135,8 @@ def test_a_ca_that_did_not_sign_it_is_told_in_the_condition_and_the_right_one_en
     try:
         tls.put(wrong)
         hurry(slurm, "operator")
-        slurm.wait("RestUntrusted", lambda: conditions(slurm)["Degraded"][1] == "RestUntrusted", 180)
-        status, reason, message = conditions(slurm)["Available"]
+        slurm.wait("RestUntrusted", lambda: condition(slurm, "Degraded")[1] == "RestUntrusted", 180)
+        status, reason, message = condition(slurm, "Available")
         assert (status, reason) == ("Unknown", "RestUntrusted")
         assert "its certificate is not trusted" in message
         # Who trusts the wrong CA is not the cluster's users.
@@ -145,7 +144,7 @@ def test_a_ca_that_did_not_sign_it_is_told_in_the_condition_and_the_right_one_en
     finally:
         tls.put(right)
         hurry(slurm, "operator")
-    slurm.wait("Available again", lambda: conditions(slurm)["Available"][0] == "True", 180)
+    slurm.wait("Available again", lambda: condition(slurm, "Available")[0] == "True", 180)
 
 
 def test_the_database_speaks_tls_alone(slurm, tls, database):
@@ -187,7 +186,7 @@ def test_slurmdbd_refuses_a_database_that_its_ca_did_not_sign(slurm, tls, databa
         tls.put(right)
         hurry(slurm, "accounting")
     slurm.wait("accounting is well again", lambda: not of_accounting(slurm), 180)
-    slurm.wait("nothing is wrong", lambda: conditions(slurm)["Degraded"][0] == "False", 180)
+    slurm.wait("nothing is wrong", lambda: condition(slurm, "Degraded")[0] == "False", 180)
 
 
 def test_no_key_stands_in_the_state_or_in_a_preview(slurm, tls):

@@ -122,8 +122,8 @@ def note(slurm) -> str | None:
 
 
 def healing(slurm) -> tuple[str, str]:
-    rows = slurm.get("slurmcluster", "dev")["status"]["conditions"]
-    return next((row["status"], row["reason"]) for row in rows if row["type"] == "Healing")
+    found = slurm.condition("Healing")
+    return found["status"], found["reason"]
 
 
 def policy_labels(slurm) -> dict[str, str]:

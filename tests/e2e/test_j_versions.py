@@ -178,7 +178,7 @@ def test_a_new_root_spares_the_running_job_and_the_old_one_is_back_in_seconds(sl
     set_policy(slurm, deadlineSeconds=1)
     told = f"took the jobs of cpu-1, its deadline has passed: requeued {taken}"
     times = f"squeue -h -j {taken} -O RestartCnt"
-    slurm.wait("the job is taken from the node", lambda: told in slurm.kubectl("get", "events").ok(), 60)
+    slurm.wait("the job is taken from the node", lambda: any(told in note for note in slurm.told()), 60)
     slurm.wait("it is requeued", lambda: slurm.sh(times).ok() == "1", 60)
     set_policy(slurm, deadlineSeconds=None)
     slurm.sh(f"scancel {taken}").ok()

@@ -60,8 +60,7 @@ def test_a_job_that_hangs_is_told_and_by_policy_goes_on_on_another_node(slurm, p
         return slurm.sh(f"squeue -h -j {job} -o '{form}'").ok()
 
     def told(reason: str) -> list[str]:
-        events = slurm.get("events.events.k8s.io")["items"]
-        return [each["note"] for each in events if each["reason"] == reason and f"job {job}" in each["note"]]
+        return [note for note in slurm.told(reason) if f"job {job}" in note]
 
     options = f"--parsable --requeue --open-mode=append -N1 -n1 -o {SAID}"
     job = slurm.sh(f"rm -f {SAID}; sbatch {options} --wrap '{JOB}'").ok()

@@ -164,7 +164,7 @@ def test_an_unfit_node_that_a_new_pod_mends_is_started_anew_and_takes_jobs_again
             slurm.on_pod("cpu-1", EMPTY)
     slurm.wait("it takes jobs again", slurm.all_idle, 180)
     assert slurm.sh("srun -n1 -w cpu-1 hostname").ok() == "cpu-1"
-    told = [each["note"] for each in slurm.get("events.events.k8s.io")["items"] if each["reason"] == "RestartUnfit"]
+    told = slurm.told("RestartUnfit")
     assert any("cpu-1" in note and OURS in note for note in told), told
 
     # The status tells the outage with its times, so that they are a number.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 
@@ -11,6 +10,7 @@ import pytest
 from components.config.nodes.long_checks import LongCheck
 from components.control.long_checks import script
 from contract import names
+from tests.e2e.declared_checks import declare, verdicts_of
 
 BAD = "/scratch/bad"
 """A file of one node alone makes the check fail there."""
@@ -31,18 +31,6 @@ SECONDS = 300
 pytestmark = pytest.mark.timeout(1800)
 
 
-def declare(slurm, checks: list[dict[str, object]] | None) -> None:
-    """Declare long checks, which the operator knows before whatever follows."""
-    patch = json.dumps({"spec": {"longChecks": checks}})
-    slurm.kubectl("patch", "slurmcluster", "dev", "--type=merge", "-p", patch).ok()
-
-    def is_known() -> bool:
-        there = slurm.get("slurmcluster", "dev")
-        return bool(there["status"]["observedGeneration"] == there["metadata"]["generation"])
-
-    slurm.wait("the operator knows them", is_known)
-
-
 def ask(slurm, text: str) -> None:
     slurm.kubectl("annotate", "--overwrite", "slurmcluster", "dev", f"{REQUEST}={text}").ok()
 
@@ -53,11 +41,6 @@ def reason(slurm, node: str) -> str:
 
 def verdicts(slurm) -> dict[str, int]:
     return verdicts_of(slurm, CHECK["name"])
-
-
-def verdicts_of(slurm, name: str) -> dict[str, int]:
-    rows = slurm.get("slurmcluster", "dev")["status"].get("longChecks", [])
-    return {row["name"]: row for row in rows}[name].get("verdicts", {})
 
 
 @pytest.fixture(scope="module")
@@ -89,11 +72,6 @@ def failed_lookalikes(slurm) -> list[str]:
 
 def test_a_node_is_tested_on_request_drained_if_it_fails_and_returns_when_it_passes(slurm, check):
     """Jobs that look like the check's accuse nobody: no id of theirs was noted."""
-
-    def told(reason: str) -> list[str]:
-        events = slurm.get("events.events.k8s.io")["items"]
-        return [each["note"] for each in events if each["reason"] == reason]
-
     lookalikes = failed_lookalikes(slurm)
     slurm.on_pod("cpu-1", f"touch /run/jail{BAD}").ok()
     ask(slurm, "cpu-1@1")
@@ -104,7 +82,7 @@ def test_a_node_is_tested_on_request_drained_if_it_fails_and_returns_when_it_pas
     slurm.on_pod("cpu-1", f"rm /run/jail{BAD}").ok()
     ask(slurm, "cpu-1@2")
     slurm.wait("it takes jobs again", slurm.all_idle, SECONDS)
-    answers = told("LongCheckAnswered")
+    answers = slurm.told("LongCheckAnswered")
     assert any(answer.startswith("long check site on request: cpu-1: FAIL (job ") for answer in answers), answers
     assert "long check site on request: cpu-1: PASS" in answers
     assert verdicts(slurm) == {"PASS": 3, "FAIL": 1}, "lookalikes do not count"
@@ -149,11 +127,6 @@ def test_measurements_between_real_nodes_pass_or_fail_by_their_least(slurm, chec
 
     slurm.wait("their verdicts", lambda: said() == {"mpi": {"PASS": 1}, "never": {"FAIL": 1}}, SECONDS)
     told = "long check never failed on some of: cpu-0, cpu-1; too few other nodes take jobs to find the bad one"
-
-    def degraded() -> str:
-        conditions = slurm.get("slurmcluster", "dev")["status"]["conditions"]
-        return next(each["message"] for each in conditions if each["type"] == "Degraded")
-
-    slurm.wait("the suspects are named", lambda: told in degraded())
+    slurm.wait("the suspects are named", lambda: told in slurm.condition("Degraded")["message"])
     slurm.wait("none is drained", slurm.all_idle)
     declare(slurm, [CHECK])

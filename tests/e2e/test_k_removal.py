@@ -47,7 +47,7 @@ def test_at_its_deadline_a_job_runs_on_another_node_and_one_that_may_not_ends_wi
         slurm.wait("its job waits again", lambda: state(slurm, again) == "PENDING", SECONDS)
         slurm.wait("the other one has ended", lambda: state(slurm, ended) == "NODE_FAIL cpu-0", SECONDS)
         for words in (f"passed: requeued {again}", f"passed: ended {ended}, which may not be requeued"):
-            slurm.wait(words, lambda words=words: words in slurm.kubectl("get", "events", "-o", "json").stdout, SECONDS)
+            slurm.wait(words, lambda words=words: any(words in note for note in slurm.told()), SECONDS)
         slurm.wait("both are gone", lambda: slurm.get("nodeset", "cpu")["status"]["replicas"] == 0, SECONDS)
 
         patch(slurm, {"replicas": 1})

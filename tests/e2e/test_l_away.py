@@ -26,14 +26,8 @@ def size(slurm) -> int:
     return int(slurm.get("statefulset", "cpu")["spec"]["replicas"])
 
 
-def condition(slurm, kind: str, *resource: str) -> dict[str, str]:
-    """A condition of a resource, without any words before it is there."""
-    found = slurm.get(*(resource or ("nodeset", "cpu"))).get("status", {}).get("conditions", [])
-    return next((each for each in found if each["type"] == kind), {"status": "", "message": ""})
-
-
 def outside_pulumi(slurm) -> dict[str, str]:
-    return condition(slurm, "ScaledOutsidePulumi")
+    return slurm.condition("ScaledOutsidePulumi", "nodeset", "cpu")
 
 
 def submit(slurm, *options: str) -> str:
@@ -57,8 +51,7 @@ def reason(slurm, node: str) -> str:
 
 
 def ready(slurm, machine: str) -> str:
-    found = slurm.get("node", machine)["status"]["conditions"]
-    return next(each["status"] for each in found if each["type"] == "Ready")
+    return slurm.condition("Ready", "node", machine)["status"]
 
 
 def processes_of(slurm, component: str, program: str) -> list[int]:
@@ -136,7 +129,7 @@ def test_nodes_by_hand_take_jobs_from_the_lowest_and_leave_from_the_highest_when
 
 def test_nothing_is_done_while_slurmrestd_hangs_and_all_goes_on_when_it_answers(slurm):
     def available() -> str:
-        return condition(slurm, "Available", "slurmcluster", "dev")["status"]
+        return slurm.condition("Available")["status"]
 
     declared = size(slurm)
     try:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.test_a_users import person
+from tests.e2e.people import person
 from tests.e2e.witness_cluster import OnDevCluster
 from tests.witness.walk import PROMISES, SEED, WHOLE, Walk, Walked
 

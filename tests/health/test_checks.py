@@ -22,6 +22,7 @@ from slurm_node.pod import paths as entry_paths
 
 from contract import names
 from devcluster.fakes.gpu_scenario import MODES
+from devcluster.machine.bootstrap import CHECKOUT
 from tests.health.fakes import fake_machine
 from tests.health.fakes.nvml import Nvml
 
@@ -184,7 +185,7 @@ def test_a_check_is_listed_where_it_applies(applies: Applies) -> None:
 
 
 def test_slurm_runs_the_checks_of_each_context() -> None:
-    programs = (Path(__file__).parents[2] / "health" / "bin").glob("node-health-*")
+    programs = (CHECKOUT / "health" / "bin").glob("node-health-*")
     texts = "".join(program.read_text() for program in programs)
     run_there = {*re.findall(r"--context (\w+)|\bcontext=(\w+)", texts)}
     assert {word for words in run_there for word in words if word} == {*Context}

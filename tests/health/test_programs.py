@@ -11,7 +11,9 @@ import pytest
 from node_health import node
 from node_health.check import Context
 
-BIN = Path(__file__).resolve().parents[2] / "health/bin"
+from devcluster.machine.bootstrap import CHECKOUT
+
+BIN = CHECKOUT / "health/bin"
 
 
 def _until(happened: Callable[[], bool]) -> None:

@@ -19,10 +19,9 @@ from node_health.verdict import Action, Finding, Verdict, fails, passes
 from published import schema
 
 from contract.reasons import Check as Name
+from devcluster.machine.bootstrap import CHECKOUT
 from tests.health.fakes import fake_machine
 from tests.health.fakes.nvml import Nvml
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 def check(name: Name, judge=None, look=lambda machine: 1) -> Check:
@@ -109,7 +108,7 @@ def test_a_healthy_node_is_checked_with_a_second_of_cpu_and_60_mib(
 ) -> None:
     """With a fake NVML. CPU time stands for the wall's, which says how busy the machine is."""
     fake_machine.build(tmp_path)
-    paths = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "health"), str(Path(pynvml.__file__).parent)])
+    paths = os.pathsep.join([str(CHECKOUT), str(CHECKOUT / "health"), str(Path(pynvml.__file__).parent)])
     libraries = str(Path(nvml_library._name).parent)
     environment = {"PYTHONPATH": paths, "LD_LIBRARY_PATH": libraries, "FAKE_GPUS": str(nvml.file)}
     command = [sys.executable, "-c", COST, str(tmp_path)]

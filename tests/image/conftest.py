@@ -1,6 +1,7 @@
 """One unpacked slurm image for all tests of this folder, and a cluster for those that need nothing special."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +35,8 @@ def new_cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> NewClu
         with SmallCluster(image, roots.make(root, folder / "root"), folder, **options) as cluster:
             cluster.start(first)
             yield cluster
+        # Logs stay for whoever looks for a failure. Of roots a run has gigabytes, in memory (memory_files.py).
+        shutil.rmtree(folder / "volume", ignore_errors=True)
 
     return started
 

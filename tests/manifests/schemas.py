@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from tests.manifests.test_server_side_dry_run import Server
+from tests.manifests.declared_stacks import Server
 
 Body = dict[str, Any]
 Steps = tuple[str | int, ...]

@@ -26,9 +26,9 @@ from slurm_operator.reconcile.drift import DriftReconciler
 from components.control import operator
 from contract import names
 from devcluster.apiserver.control_plane import ApiServer
+from tests.manifests.declared_stacks import VARIANTS, Server, declared
 from tests.manifests.list_edits import EDITS, Edit, add, change_key, change_value, remove, reorder, repeat
 from tests.manifests.schemas import Body, Place, Schemas, at, identity, sample
-from tests.manifests.test_server_side_dry_run import VARIANTS, Server, declared
 from tests.operator.worlds.api_server import access_by
 
 NAMESPACE = "lists"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from devcluster.machine.bootstrap import CHECKOUT
 
 Make = Callable[..., Path]
 
@@ -14,7 +14,7 @@ Make = Callable[..., Path]
 def _make(target: str, out: Path, *variables: str) -> Path:
     """Builds one program of native/ with the sanitizers."""
     settings = [f"OUT={out}", "CFLAGS=-O1 -g", *variables]
-    command = ["make", "-s", "-C", str(REPOSITORY / "native"), *settings, str(out / target)]
+    command = ["make", "-s", "-C", str(CHECKOUT / "native"), *settings, str(out / target)]
     built = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert built.returncode == 0, built.stderr
     return out / target

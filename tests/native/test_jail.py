@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.native.conftest import REPOSITORY
+from devcluster.machine.bootstrap import CHECKOUT
 from tests.native.trial_tree import run_in_tree
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes mount namespaces")
@@ -63,7 +63,7 @@ def test_climbing_out_of_a_second_root_ends_in_the_jail(trial: Trial) -> None:
 
 def test_no_system_call_is_used_that_runtimes_forbid() -> None:
     """Container runtimes' default seccomp profile has no pivot_root, and makes no exception for SYS_ADMIN."""
-    sources = (Path(__file__).resolve().parents[2] / "native").glob("*/*.c")
+    sources = (CHECKOUT / "native").glob("*/*.c")
     assert not [source.name for source in sources if "syscall(SYS_pivot_root" in source.read_text()]
 
 
@@ -224,6 +224,6 @@ def test_a_daemon_of_the_users_root_answers_no_question_about_hosts(jail_steps: 
 
 
 def test_the_pods_programs_look_hosts_up_as_their_image_says() -> None:
-    configured = REPOSITORY / "images/slurm/rootfs/etc/nsswitch.conf"
+    configured = CHECKOUT / "images/slurm/rootfs/etc/nsswitch.conf"
     (line,) = re.findall(r"^hosts: +(.+)$", configured.read_text(), re.MULTILINE)
-    assert f'__nss_configure_lookup("hosts", "{line}")' in (REPOSITORY / "native/jail/nss_preload.c").read_text()
+    assert f'__nss_configure_lookup("hosts", "{line}")' in (CHECKOUT / "native/jail/nss_preload.c").read_text()

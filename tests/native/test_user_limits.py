@@ -12,7 +12,6 @@ from slurm_node.accounts import login_limits
 from slurm_node.pod.cgroups import Controllers
 from slurm_node.pod.settings import Login
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 LOGIN = Login(memory_mib=512, processes=100, cpu_millis=1500)
 FILES = ("memory.limit_in_bytes", "pids.max", "cpu.cfs_quota_us", "memory.max", "cpu.max", "cgroup.procs")
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-CHECKOUT = Path(__file__).parents[2]
+from devcluster.machine.bootstrap import CHECKOUT
 
 
 def run(folder: Path, script: str) -> tuple[list[str], list[str]]:

@@ -10,8 +10,8 @@ from slurm_node.roots import image_root
 
 from contract import names, native, site_scripts
 from contract import paths as shared
+from devcluster.machine.bootstrap import CHECKOUT
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 HEALTH = "/usr/sbin/node-health"
 
 
@@ -36,14 +36,14 @@ SCRIPTS = {
 @pytest.mark.parametrize("program", SCRIPTS, ids=lambda program: Path(program).name)
 def test_slurm_starts_the_programs_that_the_image_brings(program: str) -> None:
     assert Path(program).parent == Path("/usr/sbin"), "the Containerfile copies health/bin there"
-    script = (REPOSITORY / "health/bin" / Path(program).name).read_text()
+    script = (CHECKOUT / "health/bin" / Path(program).name).read_text()
     named = set(re.findall(r"(?<![\w/])/(?:etc|opt|run|usr)/[\w./-]*\w", script))
     assert named == {str(path) for path in SCRIPTS[program]}
 
 
 def test_c_has_a_shared_fact_from_the_contract_alone() -> None:
     facts = {value for value in native.DEFINES.values() if isinstance(value, str)}
-    sources = [*(REPOSITORY / "native").glob("*/*.[ch]")]
+    sources = [*(CHECKOUT / "native").glob("*/*.[ch]")]
     copied = [
         f"{file.name}: {name}"
         for file in sources
@@ -61,11 +61,11 @@ def test_the_native_programs_lie_where_the_contract_says() -> None:
 
 
 def test_the_images_files_name_the_same_paths_and_ids() -> None:
-    slurm = REPOSITORY / "images/slurm"
+    slurm = CHECKOUT / "images/slurm"
     assert f"pam_jail.so {paths.TREE}" in (slurm / "rootfs/etc/pam.d/sshd").read_text()
     sshd = (slurm / "rootfs/etc/ssh/sshd_config").read_text()
     assert f"AuthorizedKeysFile {paths.TREE}%h/" in sshd
     assert f"Banner {paths.SSH_BANNER}\n" in sshd
     assert all(f"HostKey {paths.SSH_KEYS}/" in line for line in re.findall(r"^HostKey .*$", sshd, re.MULTILINE))
     for name in ("slurm", "jail"):
-        assert f"slurm:x:{names.SLURM_UID}:" in (REPOSITORY / "images" / name / "Containerfile").read_text()
+        assert f"slurm:x:{names.SLURM_UID}:" in (CHECKOUT / "images" / name / "Containerfile").read_text()

@@ -20,9 +20,9 @@ from components.config.nodes.reactions import Reactions
 from components.config.slurm_keys import node_options
 from components.slurm import node_set
 from contract import reasons
+from devcluster.machine.bootstrap import CHECKOUT
 from tests.unit.samples import changed
 
-REPOSITORY = Path(__file__).parents[2]
 POLICIES: dict[str, type[Policy]] = {"removal": Removal, "update": Update, "reactions": Reactions}
 OTHER = {"jobs": "force", "window": {"start": "Sun 03:00", "durationSeconds": 3600}}
 """Values that are no default, where a number is none at all."""
@@ -113,6 +113,6 @@ def pins(path: Path) -> set[str]:
 
 
 def test_the_image_holds_the_versions_that_are_tested() -> None:
-    assert pins(REPOSITORY / "operator/requirements.in") <= pins(REPOSITORY / "requirements.in")
-    locked = {line.split(" ")[0] for line in pins(REPOSITORY / "operator/requirements.txt")}
-    assert locked <= {line.split(" ")[0] for line in pins(REPOSITORY / "requirements.txt")}
+    assert pins(CHECKOUT / "operator/requirements.in") <= pins(CHECKOUT / "requirements.in")
+    locked = {line.split(" ")[0] for line in pins(CHECKOUT / "operator/requirements.txt")}
+    assert locked <= {line.split(" ")[0] for line in pins(CHECKOUT / "requirements.txt")}

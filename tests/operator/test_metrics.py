@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from prometheus_client.metrics import MetricWrapperBase
 from slurm_operator import metrics
 
-PAGE = Path(__file__).parents[2] / "docs" / "monitoring.md"
+from devcluster.machine.bootstrap import CHECKOUT
+
+PAGE = CHECKOUT / "docs" / "monitoring.md"
 
 
 def row(metric: MetricWrapperBase) -> str:

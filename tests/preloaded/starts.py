@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from devcluster.machine.bootstrap import CHECKOUT
 from tests.known_packages import python_that_knows_its_packages
 
-CHECKOUT = Path(__file__).parents[2]
 CLIENT = Path(__file__).parent / "client.py"
 SERVERS = 2
 """Each has its own order of sets, as each process of Python has: a program's order must not decide a plan."""

@@ -18,9 +18,9 @@ from typing import Any
 import httpx
 import pytest
 
+from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.standin import kubeconfig
 
-CHECKOUT = Path(__file__).parents[2]
 COMMAND_SECONDS = 120
 
 

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from devcluster.cli import preview
+from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.machine.progress import StepFailed
 from devcluster.stacks.stack import PROGRAMS
-
-CHECKOUT = Path(__file__).parents[2]
 
 
 def status() -> str:

@@ -17,10 +17,10 @@ from components.config.pages import key_table, reference
 from components.control.crds import files
 from components.slurm.conf import slurm_conf
 from contract import native
+from devcluster.machine.bootstrap import CHECKOUT
 
 FOLDER = Path(__file__).parent / "golden"
 STACKS = ("dev", "gpu.example")
-CHECKOUT = Path(__file__).parents[2]
 REFERENCE = CHECKOUT / "docs" / "config.md"
 KEY_TABLE = CHECKOUT / "docs" / "slurm-keys.md"
 NATIVE_HEADER = CHECKOUT / "native" / "contract.h"

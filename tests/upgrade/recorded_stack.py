@@ -12,8 +12,8 @@ from pathlib import Path
 import yaml
 
 from devcluster.cli.preview import unreachable_kubeconfig
+from devcluster.machine.bootstrap import CHECKOUT
 
-CHECKOUT = Path(__file__).parents[2]
 RECORDED = Path(__file__).parent / "recorded"
 STATES = sorted(file.name for file in RECORDED.glob("*.json"))
 FACTS = {

@@ -16,9 +16,10 @@ import pytest
 import yaml
 
 from devcluster.machine import bootstrap
+from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.node import toolchain
 from tests.known_packages import python_that_knows_its_packages
-from tests.upgrade.recorded_stack import CHECKOUT, STATES, RecordedStack
+from tests.upgrade.recorded_stack import STATES, RecordedStack
 
 WORKFLOW = CHECKOUT / ".github" / "workflows" / "preview.yml"
 JOB: dict[str, Any] = yaml.safe_load(WORKFLOW.read_text())["jobs"]["preview"]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.image import roots
-from tests.image.jobs.test_mpi_in_containers import make_bundle
+from tests.image.jobs.bundles import make_bundle
 from tests.image.unpacked import unpack_image
 from tests.vm.resting_cluster import KILL_WAIT
 from tests.vm.v2_cluster import FAKE_GPUS, NODE_SET, V2Cluster

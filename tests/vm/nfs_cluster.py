@@ -6,8 +6,8 @@ from pathlib import Path
 
 from components.config.storage import Nfs
 from tests.image import roots
-from tests.image.jobs.test_het_jobs import OFTEN
-from tests.image.jobs.test_mpi_in_containers import make_bundle
+from tests.image.jobs.bundles import make_bundle
+from tests.image.jobs.intervals import OFTEN
 from tests.image.pods import LOGIN, SECOND, WORKER
 from tests.image.small_cluster import ALICE
 from tests.vm.nfs_server import ADDRESS, NfsServer, wait

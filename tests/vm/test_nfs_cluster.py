@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from tests.image import roots
-from tests.image.jail.test_fail_closed import JAIL_SENTENCE
+from tests.image.jail.breaks import JAIL_SENTENCE
 from tests.image.jobs import test_het_jobs as het_jobs
 from tests.image.pods import LOGIN, SECOND, WORKER
 from tests.image.small_cluster import ALICE
 from tests.vm import test_v2_jobs as lives
-from tests.vm import test_v2_time_limit as time_limit
+from tests.vm.batch_jobs import ends_at_its_limit, submit_with_a_minute
 from tests.vm.nfs_cluster import LOCK, NODES, VERSIONS, NfsCluster
 from tests.vm.nfs_server import MEMORY, NfsServer, wait
 from tests.vm.resting_cluster import RestingCluster
@@ -143,7 +143,7 @@ def test_a_job_lives_as_on_a_disk(cluster: NfsCluster, life: Callable[[RestingCl
 @pytest.fixture(scope="module")
 def limited(cluster: NfsCluster) -> str:
     """A job with a minute, Slurm's shortest limit: tests that want no rest run meanwhile."""
-    return time_limit.begin(cluster)
+    return submit_with_a_minute(cluster)
 
 
 @pytest.mark.usefixtures("limited")
@@ -197,7 +197,7 @@ def test_a_lock_of_one_node_binds_the_other_and_in_version_4_outlives_a_restart_
 
 def test_a_job_ends_at_its_time_limit(cluster: NfsCluster, limited: str) -> None:
     with cluster.life_of_a_job(90):
-        time_limit.ends(cluster, limited)
+        ends_at_its_limit(cluster, limited)
 
 
 def test_jobs_run_while_the_server_is_slow(cluster: NfsCluster, server: NfsServer) -> None:

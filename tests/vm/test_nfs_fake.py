@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.image.jail.test_far_storage import Mount
+from tests.image.jail.far_mount import Mount
 from tests.vm.nfs_cluster import EVERY_VERSION, options
 from tests.vm.nfs_server import NfsServer, wait
 

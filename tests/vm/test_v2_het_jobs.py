@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.image import roots
+from tests.image.jobs.intervals import OFTEN
 from tests.image.jobs.test_het_jobs import (
-    OFTEN,
     test_a_batch_job_of_two_components_outlives_slurmctlds_pod,
     test_a_batch_job_of_two_components_runs_steps_over_both,
     test_a_cancelled_job_ends_on_both_nodes,

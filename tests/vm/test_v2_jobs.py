@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.image.pods import WORKER
 from tests.image.small_cluster import ALICE
+from tests.vm.batch_jobs import state, submit
 from tests.vm.resting_cluster import RestingCluster
 from tests.vm.v2_cluster import V2Cluster
 
@@ -32,19 +32,6 @@ def test_a_job_ends_and_leaves_nothing(cluster: RestingCluster, name: str) -> No
     with cluster.life_of_a_job():
         done = cluster.jail(line, user=ALICE, seconds=180)
         assert done.stdout.strip() == wanted, done
-
-
-def submit(cluster: RestingCluster, *options: str, script: str = "sleep 1000") -> str:
-    """A batch job that runs on the first worker; its number."""
-    words = " ".join(("-w", WORKER, *options))
-    job = cluster.jail(f"sbatch --parsable {words} -o out-%j --wrap '{script}'", user=ALICE).stdout.strip()
-    cluster.wait("it runs", lambda: state(cluster, job) == "RUNNING", 30)
-    cluster.wait("its script runs", cluster.processes, 30)
-    return job
-
-
-def state(cluster: RestingCluster, job: str) -> str:
-    return cluster.jail(f"squeue -h -j {job} -o %T").stdout.strip()
 
 
 def run_time(cluster: RestingCluster, job: str) -> str:

@@ -12,7 +12,7 @@ from tests.image.logins import limit_files
 from tests.image.pods import WORKER
 from tests.image.small_cluster import ALICE
 from tests.vm import v2_lifts
-from tests.vm.test_v2_jobs import submit
+from tests.vm.batch_jobs import submit
 from tests.vm.v2_cluster import JOBS_PROCESSES, V2Cluster
 
 EAT = "perl -e 'print length(q(a) x (%d << 20))'"

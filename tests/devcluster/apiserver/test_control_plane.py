@@ -12,6 +12,7 @@ import pytest
 
 from devcluster.apiserver import control_plane
 from devcluster.apiserver.control_plane import ApiServer
+from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.node import processes
 
 HOLDER = """
@@ -84,7 +85,7 @@ def test_a_killed_test_run_leaves_no_server(tmp_path: Path, binaries: Path) -> N
         [sys.executable, "-c", HOLDER, tmp_path, binaries],
         stdout=subprocess.PIPE,
         text=True,
-        cwd=Path(__file__).parents[3],
+        cwd=CHECKOUT,
     )
     assert holder.stdout
     pids = [int(word) for word in holder.stdout.readline().split()]

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.node import cgroups, links, node_cli, processes
 from devcluster.node.instance import Instance, all_instances
-from tests.devcluster.node_under_test import CHECKOUT, Node, eventually, in_namespace, probe_pod
+from tests.devcluster.node_under_test import Node, eventually, in_namespace, probe_pod
 
 pytestmark = pytest.mark.e2e
 

@@ -18,13 +18,10 @@ from slurm_node.roles.worker import declared
 from components import slurm_cluster
 from components.config import parse
 from devcluster.node.plan import files
-from tests.devcluster.node_under_test import Node, eventually, in_namespace, probe_pod
+from tests.devcluster.node_under_test import STATIC, Node, eventually, in_namespace, probe_pod
 from tests.unit.samples import SMALL, changed
 
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(os.cpu_count() != 2, reason="one CPU for the system, and one to own")]
-
-STATIC = {"cpuManagerPolicy": "static", "kubeReserved": {"cpu": "500m"}, "cpuManagerReconcilePeriod": "1s"}
-"""The manager reserves whole CPUs: the first one. Of it, half stays for pods that own none."""
 
 
 def worker(name: str, **resources: str) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.suite import testing
+from devcluster.suite import memory_files, testing
 from devcluster.suite.phases import A_JOBS_LIFE_ON_V2, DEV_CLUSTER, E2E, PHASES, THE_GUEST_ITSELF, Phase
-from devcluster.vm import kernel, own_kernel
+from devcluster.vm import kernel, memory, own_kernel
 from devcluster.vm import tests as vm_tests
 
 ONCE = """
@@ -208,6 +208,28 @@ def test_a_file_of_another_phase_is_run_there_alone(checkout: Path) -> None:
     assert tally.count("passed") == 1
     (left_out,) = (each.without for each in PHASES if each.without)
     assert left_out == THE_GUEST_ITSELF.folders
+
+
+WHERE = """
+import os, pathlib, tempfile
+
+def test_where():
+    folder = tempfile.gettempdir()
+    pathlib.Path("where").write_text(folder if os.path.ismount(folder) else "")
+"""
+
+
+@pytest.mark.parametrize("free", [memory_files.MOST_BYTES, memory_files.MOST_BYTES - 1], ids=["enough", "too little"])
+def test_a_phase_has_its_temporary_files_in_memory_if_there_is_enough(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, free: int
+) -> None:
+    monkeypatch.setattr(memory, "bounds", lambda: [memory.Bound("here", free, "")])
+    (checkout / "tests" / "test_where.py").write_text(WHERE)
+    phase = Phase("played", 1, ("tests",), is_in_memory=True)
+    assert testing._phase(testing.Tally(), phase, checkout) == 0
+    place = (checkout / "where").read_text()
+    assert ("/suite-" in place) is (free == memory_files.MOST_BYTES)
+    assert not place or not Path(place).exists(), "the mount and its folder go with the tests"
 
 
 @pytest.mark.parametrize(("lacking", "place"), [([], "on this machine's own kernel"), (["nfs"], "in a guest")])

@@ -16,7 +16,7 @@ from components.slurm.conf import slurm_conf
 from tests.image.configuration import slurm_files
 from tests.unit.effects.gres_effects import FPGA, MIG
 from tests.unit.samples import GPU_SET, SMALL, changed
-from tests.unit.slurm import test_topologies
+from tests.unit.slurm import topology_samples
 
 ROOM = """
 set -e
@@ -111,7 +111,7 @@ EDITED: list[tuple[dict[str, str], str]] = [
 def said(image: Path) -> dict[str, dict[str, Any]]:
     """The verdict of each case, by its number: one pod tries all of them, as in a cluster."""
     cases = [files(*case) for case in TAKEN] + [files(*case[:2]) for case in REFUSED] + [case for case, _ in EDITED]
-    cases.append(slurm_conf.files(parse(test_topologies.DECLARED)))
+    cases.append(slurm_conf.files(parse(topology_samples.DECLARED)))
     done = subprocess.run(
         ["unshare", "--mount", "--net", "--pid", "--uts", "--fork", "sh", "-c", ROOM, "sh", str(image), ASK],
         input=json.dumps(dict(enumerate(cases))),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.image.doors.stepd_rights import KEPT, THREADS
 from tests.image.small_cluster import ALICE, NewCluster, SmallCluster
 
 WITNESS = """#!/bin/sh
@@ -15,13 +16,6 @@ WITNESS = """#!/bin/sh
 exit 3
 """
 SPACES = "readlink /proc/self/ns/mnt /proc/self/ns/pid /proc/self/ns/ipc"
-# Every thread of every slurmstepd, after the name of its step.
-THREADS = """
-for each in $(pgrep -f '^slurmstepd: '); do
-    tr '\\0' ' ' < /proc/$each/cmdline; echo
-    grep -hE '^(Seccomp|NoNewPrivs|CapPrm):' /proc/$each/task/*/status
-done
-"""
 # Lists what the paths of secrets show to root with slurmstepd's rights, in the mounts of each of its threads.
 SIGHT = """
 for each in $(pgrep -f '^slurmstepd: '); do
@@ -32,8 +26,6 @@ for each in $(pgrep -f '^slurmstepd: '); do
 done
 """
 SPOOL = "/var/spool/slurmd/spooled"
-KEPT = 1 << 1 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8
-"""DAC_OVERRIDE, KILL, SETGID, SETUID and SETPCAP: what ending a job takes (native/spank/stepd_rights.c)."""
 
 
 WITHOUT_PLUGIN = (

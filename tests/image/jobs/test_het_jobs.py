@@ -4,12 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.image.jobs.intervals import OFTEN
 from tests.image.pods import SECOND, WORKER
 from tests.image.small_cluster import ALICE, NewCluster, SmallCluster
 
 BOTH = f"-n1 -w {WORKER} {{0}} : -n1 -w {SECOND} {{0}}"
-# Slurm starts such jobs in its backfill cycles alone.
-OFTEN = {"options": {"SchedulerParameters": "bf_interval=1"}}
 WHO = "sh -c 'echo $(hostname) $(id -u) $(id -g) $(id -G) $HOME $(stat -c %i /)'"
 
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from devcluster.machine.bootstrap import CHECKOUT
 from tests.image import roots
-from tests.image.doors.test_stepd_confined import KEPT, THREADS
+from tests.image.doors.stepd_rights import KEPT, THREADS
 from tests.image.small_cluster import ALICE, SmallCluster
 
 PLUGINS = "opt/slurm/lib/slurm-wlm"
-NATIVE = Path(__file__).resolve().parents[3] / "native"
+NATIVE = CHECKOUT / "native"
 # Like Pyxis it has an option, and starts processes in slurmstepd. It also reports the root of each callback, and fails
 # on demand. Declared as in spank.h, and built as images/slurm/build_plugins.py does.
 SOURCE = r"""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.image import roots
+from tests.image.jobs.bundles import make_bundle
 from tests.image.small_cluster import ALICE, SmallCluster
 from tests.witness import rpcs
 
@@ -91,19 +90,6 @@ def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         (home / "spawner").chmod(0o755)
         make_bundle(started.root, home / "bundle")
         yield started
-
-
-def make_bundle(jail: Path, bundle: Path) -> None:
-    """An image with the jail's programs, alice's as one that she pulled."""
-    root = bundle / "rootfs"
-    for name in ("etc", "dev", "proc", "sys", "tmp", "home"):
-        (root / name).mkdir(parents=True)
-    (root / "of-the-image").touch()
-    (bundle / "config.json").write_text(json.dumps({"ociVersion": "1.0.2", "root": {"path": "rootfs"}}))
-    subprocess.run(["chown", "-R", f"{ALICE}:{ALICE}", bundle], check=True)
-    for name in ("bin", "lib", "lib64"):
-        (root / name).symlink_to(f"usr/{name}")
-    subprocess.run(["cp", "-al", jail / "usr", root], check=True)
 
 
 @pytest.mark.parametrize(

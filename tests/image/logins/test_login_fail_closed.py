@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.image.entries import at_rest
-from tests.image.jail.test_fail_closed import BREAKS, Break
+from tests.image.jail.breaks import BREAKS, Break
 from tests.image.networks import ADDRESS
 from tests.image.pods import LOGIN
 from tests.image.small_cluster import SmallCluster

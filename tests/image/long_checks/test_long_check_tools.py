@@ -10,7 +10,7 @@ from slurm_operator.decide.cluster.checks.ledger import Verdict
 
 from components.config.nodes.long_checks import LongCheck as Configured
 from components.control.long_checks import script
-from tests.image.long_checks.test_long_check_jobs import verdict
+from tests.image.long_checks.check_jobs import verdict
 from tests.image.pods import SECOND
 from tests.image.slurmrestd import Rest
 from tests.image.small_cluster import NewCluster, SmallCluster

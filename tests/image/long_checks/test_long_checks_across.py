@@ -12,7 +12,7 @@ from components.config.nodes.long_checks import Builtin
 from components.config.nodes.long_checks import LongCheck as Configured
 from components.control.long_checks import script
 from devcluster.fakes import gpu_scenario
-from tests.image.long_checks.test_long_check_jobs import verdict
+from tests.image.long_checks.check_jobs import verdict
 from tests.image.pods import SECOND, WORKER
 from tests.image.slurmrestd import Rest
 from tests.image.small_cluster import NewCluster, SmallCluster

@@ -7,25 +7,12 @@ from pathlib import Path
 
 import pytest
 from slurm_node.accounts import account_files, account_sync
-from slurm_node.roots import inventory
 
-PASSWD = "root:x:0:0::/root:/bin/sh\n"
+from tests.node.accounts.volume_roots import PASSWD, make_root
+
 ALICE = "alice:x:1000:1000::/home/alice:/bin/sh\n"
 BOB = "bob:x:1001:1001::/home/bob:/bin/sh\n"
 SUBORDINATE = dict.fromkeys(("subuid", "subgid"), "alice:100000:65536\n")
-
-
-def make_root(volume: Path, revision: str, *, complete: bool = True) -> Path:
-    etc = volume / "roots" / revision / "etc"
-    (etc / "sudoers.d").mkdir(parents=True)
-    (etc / "passwd").write_text(PASSWD)
-    (etc / "group").write_text("root:x:0:\nsudo:x:27:\n")
-    (etc / "shadow").write_text("root:*:1::::::\n")
-    (etc / "sudoers.d/README").write_text(f"of the image {revision}\n")
-    inventory.note_image(volume / "roots" / revision, volume, revision)
-    if complete:
-        (volume / "manifests" / f"{revision}.json").write_text("{}")
-    return etc
 
 
 @pytest.fixture

@@ -1,20 +1,9 @@
 import pytest
 from slurm_node.accounts import accounts
-from slurm_node.accounts.accounts import Accounts
 from slurm_node.pod.log import NodeError
 from slurm_node.pod.settings import User
 
-IMAGE = Accounts(
-    {
-        "passwd": ("root:x:0:0:root:/root:/bin/bash", "daemon:x:1:1::/:/bin/false"),
-        "shadow": ("root:*:1::::::", "daemon:*:1::::::"),
-        "group": ("root:x:0:", "daemon:x:1:", "sudo:x:27:", "video:x:44:"),
-        "gshadow": ("root:*::", "sudo:*::"),
-        "subuid": (),
-        "subgid": (),
-    }
-)
-ALICE = User("alice", ("ssh-ed25519 A",), sudo=True)
+from tests.node.accounts.account_samples import ALICE, IMAGE
 
 
 def test_an_initial_user_has_an_ordinary_id_a_group_of_his_own_and_no_password() -> None:

@@ -5,7 +5,7 @@ from slurm_node.accounts import accounts, users
 from slurm_node.accounts.users import Root, merged, users_of, with_users
 from slurm_node.pod.settings import User
 
-from tests.node.accounts.test_accounts import ALICE, IMAGE
+from tests.node.accounts.account_samples import ALICE, IMAGE
 
 NONE = users_of(IMAGE)
 ONE = accounts.with_user(IMAGE, ALICE, "/bin/bash")

@@ -12,8 +12,9 @@ from slurm_node.pod import paths as pod_paths
 from slurm_node.roles import login
 
 from contract import paths, reasons
+from devcluster.machine.bootstrap import CHECKOUT
 
-PROBE = Path(__file__).parents[3] / f"images/slurm/rootfs{paths.READY_PROBE}"
+PROBE = CHECKOUT / f"images/slurm/rootfs{paths.READY_PROBE}"
 TABLE = """\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from slurm_node.jail import driver
 
-CHECKOUT = Path(__file__).parents[3]
+from devcluster.machine.bootstrap import CHECKOUT
+
 LINE = "31 20 0:27 / {} ro,nosuid,nodev - ext4 /dev/sda1 rw"
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 

@@ -10,6 +10,8 @@ import pytest
 from slurm_node.jail import nccl, tree_plan
 from slurm_node.pod import pinned_memory, settings
 
+from devcluster.machine.bootstrap import CHECKOUT
+
 LIMIT = """
 import resource
 from slurm_node.pod import pinned_memory
@@ -56,7 +58,7 @@ def test_the_nodes_file_lies_over_the_shared_root_and_leaves_nothing_of_it_there
         timeout=30,
         check=False,
         env={"PYTHONPATH": ".:images/slurm", "PATH": "/usr/bin:/bin:/sbin:/usr/sbin"},
-        cwd=Path(__file__).parents[3],
+        cwd=CHECKOUT,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "NCCL_IB_TC=41"
@@ -86,7 +88,7 @@ def limit(hard: str, *command: str) -> tuple[str, str]:
         timeout=30,
         check=True,
         env={"PYTHONPATH": ".:images/slurm", "PATH": "/usr/bin:/bin:/sbin:/usr/sbin"},
-        cwd=Path(__file__).parents[3],
+        cwd=CHECKOUT,
     )
     return done.stdout.strip(), done.stderr + done.stdout
 

@@ -17,8 +17,8 @@ from slurm_node.slurm import container_leftovers
 
 from components.slurm.conf import slurm_conf
 from contract import paths
+from devcluster.machine.bootstrap import CHECKOUT
 
-REPOSITORY = Path(__file__).resolve().parents[3]
 BUNDLE = {
     "ociVersion": "1.2.1",
     "process": {
@@ -319,6 +319,6 @@ def test_what_a_client_had_slurmd_write_is_swept(tmp_path: Path) -> None:
 
 def test_every_place_is_named_alike() -> None:
     assert f"exec {paths.CONTAINER_STEP} '%b' '%e' '%Z' " in slurm_conf.oci_conf()
-    stub = REPOSITORY / "images/slurm/rootfs" / paths.CONTAINER_STEP.lstrip("/")
+    stub = CHECKOUT / "images/slurm/rootfs" / paths.CONTAINER_STEP.lstrip("/")
     assert stub.stat().st_mode & 0o111
     assert "python3 -IBc" in stub.read_text()

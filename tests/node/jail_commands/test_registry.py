@@ -22,8 +22,8 @@ from pathlib import Path
 import pytest
 
 from devcluster.apiserver.pki import Authority, Subject
+from devcluster.machine.bootstrap import CHECKOUT
 
-CHECKOUT = Path(__file__).parents[3]
 UMOCI = """#!/bin/sh
 for last; do :; done
 mkdir -p "$last/rootfs"

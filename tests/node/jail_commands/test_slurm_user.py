@@ -13,8 +13,7 @@ from jail_commands.running import Refused
 from jail_commands.user_plan import AddKeys, Command, Seen, Wanted
 
 from contract import names
-
-REPOSITORY = Path(__file__).resolve().parents[3]
+from devcluster.machine.bootstrap import CHECKOUT
 
 
 def key(fill: int, comment: str = "") -> str:
@@ -176,7 +175,7 @@ class Jail:
         variables = {
             "PATH": f"{self.folder}/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "PLAY": str(self.folder / "play"),
-            "PYTHONPATH": f"{REPOSITORY}/images/slurm:{REPOSITORY}",
+            "PYTHONPATH": f"{CHECKOUT}/images/slurm:{CHECKOUT}",
             "SUDO_UID": str(BOSS),
         }
         return subprocess.run(
@@ -289,9 +288,9 @@ def test_help_has_examples(jail: Jail) -> None:
 
 
 def test_the_command_takes_no_code_from_where_it_is_called() -> None:
-    stub = (REPOSITORY / "images/slurm/rootfs/opt/slurm/bin/slurm-user").read_text()
+    stub = (CHECKOUT / "images/slurm/rootfs/opt/slurm/bin/slurm-user").read_text()
     assert "python3 -IBc" in stub
     assert (
         "COPY images/slurm/jail_commands/ /opt/slurm/lib/python/jail_commands/"
-        in (REPOSITORY / "images/slurm/Containerfile").read_text()
+        in (CHECKOUT / "images/slurm/Containerfile").read_text()
     )

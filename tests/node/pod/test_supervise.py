@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from slurm_node.pod.supervise import LONGEST_BACK_OFF_SECONDS, STEADY_SECONDS, Daemon, next_back_off
 
+from devcluster.machine.bootstrap import CHECKOUT
+
 
 def test_restarts_slow_down_and_a_steady_daemon_starts_at_once() -> None:
     waits = [0.0]
@@ -100,7 +102,7 @@ raise SystemExit(run([daemon], look))
 
 
 def test_a_pod_whose_jobs_have_all_processes_goes_on_and_recovers() -> None:
-    source = Path(__file__).resolve().parents[3] / "images/slurm"
+    source = CHECKOUT / "images/slurm"
     environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         [sys.executable, "-c", PRESSED], capture_output=True, text=True, env=environment, timeout=60, check=False
@@ -118,7 +120,7 @@ def test_the_end_of_the_pod_reaches_every_daemon(tmp_path: Path) -> None:
     program = (
         f"from slurm_node.pod.supervise import *; import sys; sys.exit(run([Daemon('d', ['sh', '-c', {inner!r}])]))"
     )
-    source = Path(__file__).resolve().parents[3] / "images/slurm"
+    source = CHECKOUT / "images/slurm"
     with subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(source)}
     ) as process:

@@ -11,8 +11,9 @@ from slurm_node.pod import paths
 from slurm_node.roles import proxy, rest
 
 from contract import names
+from devcluster.machine.bootstrap import CHECKOUT
 
-CONFIG = Path(__file__).parents[3] / "images/slurm/rootfs" / str(proxy.CONFIG).lstrip("/")
+CONFIG = CHECKOUT / "images/slurm/rootfs" / str(proxy.CONFIG).lstrip("/")
 
 
 def publish(folder: Path, version: str, certificate: str, key: str) -> None:

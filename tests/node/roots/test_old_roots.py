@@ -13,7 +13,7 @@ from slurm_node.roles import roots_controller
 from slurm_node.roots import old_roots
 from slurm_node.roots.old_roots import OldRoot, surplus
 
-from tests.node.accounts.test_account_sync import make_root
+from tests.node.accounts.volume_roots import make_root
 from tests.node.roots.nested_folders import nest
 
 HOUR = 3600.0

@@ -19,9 +19,9 @@ from slurm_node.slurm import site_scripts
 
 from contract import paths as shared
 from contract.site_scripts import Kind, Script, file_of, list_text, parse_list
+from devcluster.machine.bootstrap import CHECKOUT
 
-REPOSITORY = Path(__file__).resolve().parents[3]
-ROOTFS = REPOSITORY / "images/slurm/rootfs"
+ROOTFS = CHECKOUT / "images/slurm/rootfs"
 DRAINED = "NodeName=cpu-0 State=IDLE+DRAIN Reason=a person's [alice@2026-11-25T20:00:00]"
 IDLE = "NodeName=cpu-0 State=IDLE"
 
@@ -57,7 +57,7 @@ def slurms_prolog(folder: Path) -> Iterator[tuple[int, str]]:
     """Runs the prologs in a process group, as Slurm does; yields the group and what was told, and ends the group."""
     slurms = subprocess.Popen(
         [sys.executable, "-c", RUNNER, str(folder)],
-        env={**os.environ, "PYTHONPATH": f"{REPOSITORY}/images/slurm:{REPOSITORY}:{REPOSITORY}/health"},
+        env={**os.environ, "PYTHONPATH": f"{CHECKOUT}/images/slurm:{CHECKOUT}:{CHECKOUT}/health"},
         stdout=subprocess.PIPE,
         text=True,
         process_group=0,
@@ -307,6 +307,6 @@ def test_slurm_finds_the_programs_that_slurm_conf_names() -> None:
     for path, kind in ((shared.TASK_PROLOG, Kind.TASK_PROLOG), (shared.TASK_EPILOG, Kind.TASK_EPILOG)):
         assert f"exec {shared.PREFIX}/libexec/task_scripts {kind}\n" in (ROOTFS / path.lstrip("/")).read_text()
     for name, kind in (("prolog", Kind.PROLOG), ("epilog", Kind.EPILOG), ("program", Kind.HEALTH_CHECK)):
-        text = (REPOSITORY / f"health/bin/node-health-{name}").read_text()
+        text = (CHECKOUT / f"health/bin/node-health-{name}").read_text()
         assert f"[ ! -e {shared.ETC_SCRIPTS}/{kind} ] || " in text
         assert f"{shared.SITE_SCRIPTS} {kind}" in text

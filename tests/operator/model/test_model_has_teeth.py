@@ -17,7 +17,7 @@ from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state.slurm import Named, SlurmNode
 
 from contract import names, reasons
-from tests.operator.model.test_model import Model
+from tests.operator.model.random_walk import Model
 from tests.operator.played.played_cluster import ADMINISTRATOR, OUR_REASONS
 from tests.operator.states.sets import changed
 

@@ -11,7 +11,7 @@ from slurm_operator.decide.node_sets import records
 from slurm_operator.state.slurm import SlurmNode
 
 from contract import names, reasons
-from tests.operator.model.test_model import Model
+from tests.operator.model.random_walk import Model
 from tests.operator.played.played_cluster import BROKEN
 
 

@@ -14,30 +14,18 @@ from slurm_operator.actions import DeletePod
 from slurm_operator.clients.kubernetes import KubernetesApi
 from slurm_operator.clients.slurm import dry_run
 from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
-from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.configure import Configurer
 from slurm_operator.decide.cluster import config
 from slurm_operator.findings import Finding
 from slurm_operator.reconcile import growing_pause
 from slurm_operator.reconcile.configuration import Configuration
-from slurm_operator.reconcile.pass_budget import PassBudget
-from slurm_operator.reconcile.pass_context import PassContext
 from slurm_operator.state.kubernetes import Kubernetes, Pod, Workload
-from slurm_operator.state.resources import Cluster
 from slurm_operator.state.slurm import Running, Unknown
 
 from tests.operator.played.played_clients import LeaseFor
+from tests.operator.reconcile.configured_pass import CLOSED, CLUSTER, FILES, READS, SEEN, this_pass
 
-CLOSED = frozenset({"a", "b", "c", "d"})
-FILES = {"slurm.conf": "SlurmctldParameters=pulumi_slurm=1\nPartitionName=main Nodes=ns_cpu\n"}
-CLUSTER = Cluster("test", "r1", "", "wanted", "active", "slurm-controller", "", "", closed=CLOSED)
-SEEN = Kubernetes(CLUSTER, (), {}, None, {}, FILES, FILES, "r1")
-READS = Running("pulumi_slurm=0", datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC))
 AWAY = Unknown("RestUnreachable", "no answer in time")
-
-
-def this_pass(rest: object, seen: Kubernetes, running: Running | Unknown) -> PassContext:
-    return PassContext(cast(SlurmRest, rest), {}, seen, running, PassBudget())
 
 
 @dataclasses.dataclass

@@ -11,11 +11,11 @@ from slurm_operator.reconcile.pass_budget import PassBudget
 from slurm_operator.reconcile.slurm_look import RECORDS_SECONDS, TOLD_SECONDS, SlurmLook
 from slurm_operator.state.slurm import SlurmNode, Unknown
 
-from tests.operator.clients.slurm.test_job_listing import Clock, PlayedRest
-from tests.operator.decide.node_sets.test_records import LARGE, SMALL, declares, sized
-from tests.operator.decide.node_sets.test_updates import NEW
+from tests.operator.played.played_listing import Clock, PlayedRest
+from tests.operator.states.record_sizes import LARGE, SMALL, declares, sized
 from tests.operator.states.seen_clusters import BLIND
 from tests.operator.states.sets import node, state
+from tests.operator.states.updates import NEW
 
 
 class Nodes(PlayedRest):

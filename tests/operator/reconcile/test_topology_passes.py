@@ -22,9 +22,9 @@ from slurm_operator.state.slurm import SlurmNode
 
 from contract import names
 from contract.conditions import NO_USE_TO_WAIT
-from tests.operator.decide.nodes.test_topology import FILES, OTHER, placed
 from tests.operator.played.played_clients import LeaseFor
-from tests.operator.reconcile.test_configuring import CLUSTER, READS, SEEN, this_pass
+from tests.operator.reconcile.configured_pass import CLUSTER, READS, SEEN, this_pass
+from tests.operator.states.topologies import FILES, OTHER, placed
 
 
 @dataclasses.dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import copy
 import itertools
@@ -13,38 +12,35 @@ from typing import Any
 import httpx
 import pytest
 
-from components.control import operator as program
 from components.kubernetes import manifest
-from contract import names
 from devcluster.apiserver.control_plane import free_ports
 from tests.operator.fakes import fake_dry_run, fake_slurmrestd
 from tests.operator.fakes.fake_workloads import FakeWorkloads
+from tests.operator.worlds.healed_world import (
+    CONFIG,
+    DATA,
+    HELD,
+    MOUNT,
+    OBJECTS,
+    POLICY,
+    SECRET_VALUE,
+    SSH,
+    Body,
+    begin,
+    container,
+    finish,
+    half_an_hour_passes,
+    heals,
+)
 from tests.operator.worlds.operator_rights import kubeconfig_of_role
 from tests.operator.worlds.world import KEY, Admin, World, operator, passes, until
 
 pytestmark = pytest.mark.apiserver
 
-Body = dict[str, Any]
 
 _NUMBERS = itertools.count()
-LABELS = {"app.kubernetes.io/name": "slurm"}
-RBAC = "rbac.authorization.k8s.io"
-CONFIG = ("configmaps", "slurm-config-wanted")
 REST = ("deployments", "slurm-rest")
-POLICY = ("networkpolicies", "slurm-default")
-LONG_AGO = "2020-01-01T00:00:00Z"
-SECRET_VALUE = base64.b64encode(b"hunter2-of-the-payload").decode()
-MOUNT = {"name": "data", "mountPath": "/data"}
-DATA: Body = {"name": "data", "emptyDir": {}}
 EVIL: Body = {"name": "evil", "emptyDir": {}}
-
-
-def declared(api: str, kind: str, name: str, **content: Any) -> Body:
-    return {"apiVersion": api, "kind": kind, "metadata": {"name": name, "labels": LABELS}, **content}
-
-
-def container(**fields: Any) -> Body:
-    return {"name": "slurm", "image": "none", **fields}
 
 
 def pod_template(*containers: Body, **fields: Any) -> Body:
@@ -52,40 +48,8 @@ def pod_template(*containers: Body, **fields: Any) -> Body:
     return {"spec": {"template": {"spec": {"containers": list(containers), **fields} if containers else fields}}}
 
 
-def workload(kind: str, name: str, component: str, **spec: Any) -> Body:
-    labels = {names.LABEL_NAME: "slurm", names.LABEL_INSTANCE: "test", names.LABEL_COMPONENT: component, "set": name}
-    own = container(env=[{"name": "A", "value": "1"}], resources={"limits": {"cpu": "0.5"}}, volumeMounts=[MOUNT])
-    pod = {"containers": [own], "volumes": [DATA]}
-    spec |= {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}}
-    return {**declared("apps/v1", kind, name, spec=spec), "metadata": {"name": name, "labels": labels}}
-
-
-SSH = {"name": "ssh", "port": 22}
 UNOWNED: Body = {"metadata": {"managedFields": [{}]}}
 """Nobody is noted to have written anything."""
-CLAIM = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1024Mi"}}}
-OBJECTS = [
-    declared("v1", "ConfigMap", "slurm-config-wanted", data={"slurm.conf": "ClusterName=test\n", "cgroup.conf": ""}),
-    declared("v1", "Secret", "slurm-keys", type="Opaque", data={"slurm.key": "hmac-sha256:0"}),
-    declared("v1", "Service", "slurm-login", spec={"type": "NodePort", "selector": {"a": "b"}, "ports": [SSH]}),
-    declared("v1", "ServiceAccount", "other", automountServiceAccountToken=False),
-    declared(
-        "networking.k8s.io/v1", "NetworkPolicy", "slurm-default", spec={"podSelector": {}, "policyTypes": ["Ingress"]}
-    ),
-    declared("v1", "PersistentVolumeClaim", "slurm-jail", spec=CLAIM),
-    workload("StatefulSet", "slurm-controller", "controller", serviceName="a", replicas=1),
-    workload("StatefulSet", "slurm-login", "login", serviceName="a", replicas=1),
-    workload("StatefulSet", "cpu", "worker", serviceName="a", updateStrategy={"type": "OnDelete"}),
-    workload("Deployment", "slurm-rest", "rest", replicas=1),
-]
-
-
-def identities(objects: list[Body]) -> set[tuple[str, str, str]]:
-    return {(each["apiVersion"], each["kind"], each["metadata"]["name"]) for each in objects}
-
-
-RULES = program.rules({*identities(OBJECTS), (f"{RBAC}/v1", "Role", "slurm-operator")})
-HELD = [*OBJECTS, declared(f"{RBAC}/v1", "Role", "slurm-operator", rules=RULES)]
 
 
 @pytest.fixture(scope="module")
@@ -115,32 +79,12 @@ def world(admin: Admin, tmp_path_factory: pytest.TempPathFactory, port: int) -> 
         yield found
 
 
-def begin(world: World, revision: str, objects: list[Body] = HELD) -> None:
-    """The first half of `pulumi up`: the ledger, then the objects."""
-    world.ledger(revision, objects, {"slurm-keys.slurm.key": SECRET_VALUE})
-    for each in objects:
-        world.apply({**each, "data": {"slurm.key": SECRET_VALUE}} if each["kind"] == "Secret" else each)
-
-
-def finish(world: World, revision: str) -> None:
-    """Its second half: the resources that the operator works from."""
-    api = f"{names.API_GROUP}/{names.CRD_VERSION}"
-    nodes = {"cluster": "test", "statefulSet": "cpu", "replicas": 2}
-    cluster = {"revision": revision, "rest": world.rest}
-    for kind, name, spec in (("NodeSet", "cpu", nodes), ("SlurmCluster", "test", cluster)):
-        world.apply({"apiVersion": api, "kind": kind, "metadata": {"name": name}, "spec": spec})
-
-
 def up(world: World, revision: str, objects: list[Body] = HELD) -> None:
     """`pulumi up`, with its wait."""
     begin(world, revision, objects)
     finish(world, revision)
     until(lambda: world.get("slurmclusters", "test")["status"].get("revision") == revision, "the revision is seen")
     world.wait("Healing", "True")
-
-
-def heals(world: World) -> list[str]:
-    return [note for reason, note in world.events() if reason == "Heal"]
 
 
 def content(live: Body) -> Body:
@@ -320,19 +264,6 @@ def test_an_added_right_of_its_own_goes_and_a_lost_one_is_told(world: World) -> 
     assert "roles/slurm-operator" in world.wait("Degraded", "True", "ActionRefused")["message"]
     world.patch("roles", "slurm-operator", {"rules": before})
     world.wait("Degraded", "False")
-
-
-def half_an_hour_passes(world: World) -> None:
-    """The update began long ago. The operator may be writing the times that it has read before: then once more."""
-
-    def is_told() -> bool:
-        rows = world.get("slurmclusters", "test")["status"]["conditions"]
-        aged = [{**row, "lastTransitionTime": LONG_AGO} for row in rows]
-        if rows != aged:
-            world.patch("slurmclusters", "test", {"status": {"conditions": aged}}, "status")
-        return bool(world.condition("Healing")["reason"] == "UpdateFailed")
-
-    until(is_told, "the update counts as failed")
 
 
 def test_healing_pauses_while_an_update_is_under_way_and_goes_on_after_it(world: World) -> None:

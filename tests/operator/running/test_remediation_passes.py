@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from components.config.nodes.reactions import Reactions
-from tests.operator.running.test_drift_rounds import half_an_hour_passes
-from tests.operator.running.test_update_passes import change_template, images
+from tests.operator.worlds.healed_world import half_an_hour_passes
+from tests.operator.worlds.template_changes import change_template, images
 from tests.operator.worlds.world import World, metrics, until
 
 pytestmark = pytest.mark.apiserver

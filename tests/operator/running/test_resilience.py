@@ -21,8 +21,8 @@ from slurm_operator.reconcile.drift import DriftReconciler
 from devcluster.apiserver.control_plane import free_ports
 from tests.operator.fakes import fake_slurmrestd
 from tests.operator.fakes.fake_workloads import FakeWorkloads
-from tests.operator.running.test_update_passes import change_template, images
 from tests.operator.worlds.operator_rights import kubeconfig_of_role, let_read_nodes
+from tests.operator.worlds.template_changes import change_template, images
 from tests.operator.worlds.world import KEY, Admin, World, access_by, operator, until
 
 pytestmark = pytest.mark.apiserver

@@ -15,7 +15,7 @@ from devcluster.apiserver.control_plane import free_ports
 from tests.operator.fakes.cuttable_proxy import CuttableProxy
 from tests.operator.fakes.fake_slurm import Fault
 from tests.operator.fakes.fake_slurmrestd import FakeSlurmrestd
-from tests.operator.running.test_update_passes import change_template, images
+from tests.operator.worlds.template_changes import change_template, images
 from tests.operator.worlds.world import World, custom, metrics, operator, passes, settles, until
 
 pytestmark = pytest.mark.apiserver

@@ -20,7 +20,7 @@ from contract import names
 from tests.operator.fakes import fake_slurmrestd
 from tests.operator.fakes.fake_workloads import FakeWorkloads
 from tests.operator.played.played_clients import LeaseFor
-from tests.operator.running.test_drift_rounds import CONFIG, HELD, POLICY, begin, finish, heals
+from tests.operator.worlds.healed_world import CONFIG, HELD, POLICY, begin, finish, heals
 from tests.operator.worlds.world import KEY, Admin, World, until
 
 pytestmark = pytest.mark.apiserver

@@ -11,24 +11,10 @@ import pytest
 from contract import pod_variables
 from contract.pod_variables import NodeKey
 from tests.operator.fakes import fake_dry_run
+from tests.operator.worlds.template_changes import change_template, images, status
 from tests.operator.worlds.world import CONF, World, knows, passes, settles, stateful_set, until
 
 pytestmark = pytest.mark.apiserver
-
-
-def change_template(world: World, image: str, name: str = "cpu") -> None:
-    """`pulumi up` with another image of the workers, or of another set."""
-    body = world.get("statefulsets", name)
-    container = {"name": "slurm", "image": image}
-    world.patch("statefulsets", name, {"spec": {"template": {"spec": {"containers": [container]}}}})
-    assert world.get("statefulsets", name)["metadata"]["generation"] > body["metadata"]["generation"]
-
-
-def images(world: World) -> list[str]:
-    """Return what the workers run."""
-    pods = world.admin.call("GET", world.path("pods"))["items"]
-    found = {pod["metadata"]["name"]: pod["spec"]["containers"][0]["image"] for pod in pods}
-    return [found.get(name, "") for name in ("cpu-0", "cpu-1")]
 
 
 def have_image(world: World, image: str) -> bool:
@@ -40,10 +26,6 @@ def is_ready(world: World, pod: str) -> bool:
     """Return whether a pod's status says so."""
     conditions = world.get("pods", pod).get("status", {}).get("conditions", [])
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-
-
-def status(world: World) -> Any:
-    return world.get("nodesets", "cpu")["status"]
 
 
 def test_a_changed_template_rolls_and_spares_the_running_job(running_operator: World) -> None:

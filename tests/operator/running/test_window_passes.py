@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from contract import names, policies
-from tests.operator.running.test_update_passes import change_template, images, status
+from tests.operator.worlds.template_changes import change_template, images, status
 from tests.operator.worlds.world import World, knows, passes, until
 
 pytestmark = pytest.mark.apiserver

@@ -16,7 +16,9 @@ import kopf
 import yaml
 from slurm_operator.clients import access
 
-CRDS = Path(__file__).parents[3] / "operator" / "crds"
+from devcluster.machine.bootstrap import CHECKOUT
+
+CRDS = CHECKOUT / "operator" / "crds"
 STRATEGIC = {"Content-Type": "application/merge-patch+json"}
 WAIT_SECONDS = 120.0
 """Deadline of a wait for some passes of an operator, on cores that all lanes of the suite share."""

@@ -31,7 +31,7 @@ from tests.unit.effects.network_effects import (
     worker_pod,
 )
 from tests.unit.samples import SMALL, changed, run_program
-from tests.unit.slurm.test_slurm_conf import lines
+from tests.unit.slurm.conf_lines import lines
 
 INSTALL = changed("networkOperator.mode", "install", SHARED)
 

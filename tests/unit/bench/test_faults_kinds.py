@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from bench.faults.kinds import KINDS, Teller
 from bench.faults.verdict import history
 from bench.faults.verdict.history import History
+from devcluster.machine.bootstrap import CHECKOUT
 from tests.unit.bench.faults_history import HOLDER, OTHER, kubernetes
 
 LINES = {
@@ -63,7 +63,7 @@ def test_each_kind_that_has_to_be_told_is_told_by_its_own_words_alone(who: Telle
 
 
 def test_the_page_says_of_each_kind_who_tells_it_or_what_shows_that_it_has_passed() -> None:
-    page = (Path(__file__).parents[3] / "docs/faults.md").read_text()
+    page = (CHECKOUT / "docs/faults.md").read_text()
     rows = {name: line.rpartition(" | ")[2] for line in page.splitlines() for name in re.findall(r"`([a-z-]+)`", line)}
     for name, kind in KINDS.items():
         who = [*TOLD[name], *([kind.passed] if kind.passed else [])]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -14,10 +13,9 @@ from components.config.accounting import AccountingMode
 from components.config.addons.network_operator import LinkType
 from components.config.logins.service import ServiceType
 from components.config.values.quantities import cpu_millis
+from devcluster.machine.bootstrap import CHECKOUT
 from tests.unit.golden_files import stack
 from tests.unit.samples import SSH_KEY
-
-CHECKOUT = Path(__file__).parents[3]
 
 
 def test_the_project_file_has_every_key_and_no_other() -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from contract.conditions import ConditionType, Reason
+from devcluster.machine.bootstrap import CHECKOUT
 
-CONTRACT = Path(__file__).parents[3] / "contract"
+CONTRACT = CHECKOUT / "contract"
 IN_THE_JAIL = ("__init__", "names", "paths")
 """Modules that jail commands import; the jail's Python may be 3.10, which has no StrEnum."""
 PROGRAMS = ("bench", "components", "devcluster", "health", "images", "operator")

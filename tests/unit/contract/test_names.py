@@ -6,7 +6,6 @@ import hashlib
 import importlib
 import json
 import os
-from pathlib import Path
 
 import pytest
 from slurm_node.__main__ import ROLES
@@ -20,9 +19,9 @@ from components.control import crd_policy
 from components.control.crds import files
 from components.jail import jail_population
 from contract import names, paths
+from devcluster.machine.bootstrap import CHECKOUT
 from tests.unit.samples import DIRECTORY, GPU_SET, SSH_KEY, changed, config_with
 
-CHECKOUT = Path(__file__).parents[3]
 CONFIG = parse(
     changed(
         "login.users",

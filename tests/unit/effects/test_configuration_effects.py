@@ -41,7 +41,7 @@ from tests.unit.effects.declared import (
     variable,
 )
 from tests.unit.samples import GPU_SET, OTHER_IMAGE, changed, run_program
-from tests.unit.slurm import test_topologies
+from tests.unit.slurm import topology_samples
 
 CPU_SET = {"name": "cpu", "replicas": 1, "resources": {"cpu": 1, "memory": "1Gi"}}
 PARTITION = {"name": "main", "nodeSets": ["cpu"]}
@@ -389,7 +389,7 @@ def test_every_field_is_in_the_table() -> None:
     shown = {_without_rows(path) for path, *_ in EFFECTS} | {_without_rows(path) for path in IN_THE_PROGRAM}
     shown |= {_without_rows(path) for path in (*network_effects.PATHS, *submount_effects.PATHS, *pod_effects.PATHS)}
     shown |= script_effects.PATHS | node_effects.PATHS | gres_effects.PATHS | people_effects.PATHS
-    shown |= test_topologies.PATHS
+    shown |= topology_samples.PATHS
     assert set(_leaves(Config)) <= shown
 
 

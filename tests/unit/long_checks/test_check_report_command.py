@@ -13,9 +13,10 @@ import pytest
 
 from contract import check_reports
 from devcluster.fakes import gpu_scenario
+from devcluster.machine.bootstrap import CHECKOUT
 from tests.unit.long_checks.check_scripts import status
 
-COMMAND = Path(__file__).parents[3] / "images/slurm/rootfs/opt/slurm/bin/slurm-check-report"
+COMMAND = CHECKOUT / "images/slurm/rootfs/opt/slurm/bin/slurm-check-report"
 
 
 def ran(folder: Path, *arguments: str, job: str = "7") -> subprocess.CompletedProcess[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +10,11 @@ import yaml
 from components.config import parse
 from components.slurm.conf import slurm_conf
 from contract import names
+from devcluster.machine.bootstrap import CHECKOUT
 from tests.unit.samples import run_program
 
 NODE_SET = f"kubernetes:{names.API_GROUP}/v1alpha1:NodeSet"
-FOLDER = Path(__file__).parents[3] / "examples"
+FOLDER = CHECKOUT / "examples"
 SAID: dict[str, dict[str, str]] = {
     "genomedk": {
         "ClusterName": "genomedk",

@@ -17,7 +17,7 @@ from contract import names, paths
 from contract.site_scripts import Kind
 from tests.unit.effects.declared import body, container, pod
 from tests.unit.samples import SMALL, changed
-from tests.unit.slurm.test_slurm_conf import lines
+from tests.unit.slurm.conf_lines import lines
 
 RUN = "#!/bin/sh\ntrue\n"
 

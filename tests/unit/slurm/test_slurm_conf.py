@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from components.config import Config, parse
+from components.config import parse
 from components.config.slurm_keys.slurm_options import ALLOWED, CHOICES, NOT, OWNED, REFUSED
 from components.slurm.conf import gres_conf, slurm_conf
 from tests.unit import golden_files
 from tests.unit.samples import GPU_SET, SMALL, changed, config_with
+from tests.unit.slurm.conf_lines import lines
 
 
 @pytest.mark.parametrize("name", golden_files.STACKS)
 def test_rendered_files_are_the_golden_ones(name: str) -> None:
     kept = {path.name: path.read_text() for path in (golden_files.FOLDER / name).iterdir()}
     assert slurm_conf.files(golden_files.stack(name)) == kept, golden_files.AGAIN
-
-
-def lines(config: Config) -> dict[str, str]:
-    """Settings of slurm.conf that stand on one line of their own."""
-    pairs = (line.partition("=") for line in slurm_conf.slurm_conf(config).splitlines() if " " not in line)
-    return {key: value for key, _, value in pairs}
 
 
 def test_no_line_names_a_plugstack_file_and_the_plugin_is_required_by_an_absolute_path() -> None:

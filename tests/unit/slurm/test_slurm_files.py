@@ -16,7 +16,7 @@ from components.slurm import configuration
 from components.slurm.conf import slurm_conf
 from contract import names
 from tests.unit.samples import SMALL, changed
-from tests.unit.slurm.test_slurm_conf import lines
+from tests.unit.slurm.conf_lines import lines
 
 LUA = "function slurm_job_submit(job, parts, uid)\n  return slurm.SUCCESS\nend\n"
 TREE = "- topology: t\n  cluster_default: true\n  tree:\n    switches:\n      - switch: s\n        nodes: cpu-[0-1]\n"

@@ -20,9 +20,9 @@ from devcluster.images import images
 from devcluster.node import containerd, node_cli, toolchain
 from devcluster.node.instance import Instance
 from devcluster.stacks.stack import Stack
-from tests.e2e import test_f_gpus
+from tests.e2e import fake_gpu_set
 from tests.e2e.conftest import Slurm
-from tests.image.jobs.test_het_jobs import OFTEN
+from tests.image.jobs.intervals import OFTEN
 from tests.vm.kubelet import small_jail
 from tests.vm.kubelet.kubelet_cluster import KubeletCluster, SlowSlurm
 from tests.vm.v2_cluster import JOBS_PROCESSES
@@ -61,10 +61,10 @@ def configure(stack: Stack) -> None:
     config["pulumi-slurm:timeouts"] |= {"available": "30m", "populate": "30m"}
     (workers,) = config["pulumi-slurm:nodeSets"]
     workers["resources"] |= {"cpu": NODE_CPUS, "processes": JOBS_PROCESSES}
-    gpus: dict[str, Any] = copy.deepcopy(test_f_gpus.GPUS)
+    gpus: dict[str, Any] = copy.deepcopy(fake_gpu_set.GPUS)
     gpus["resources"]["cpu"] = NODE_CPUS
     config["pulumi-slurm:nodeSets"].append(gpus)
-    config["pulumi-slurm:partitions"].append(test_f_gpus.PARTITION)
+    config["pulumi-slurm:partitions"].append(fake_gpu_set.PARTITION)
     config["pulumi-slurm:slurm"] = {"constrainCores": True, **OFTEN}
     config["pulumi-slurm:login"]["limits"] = {
         "memoryPerUser": f"{logins.mib}Mi",

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.fake_gpu_set import NODE, OPENS
 from tests.e2e.test_f_gpus import (
-    NODE,
-    OPENS,
     test_a_job_opens_exactly_the_gpus_that_it_asked_for,
     test_a_job_without_gpus_opens_none,
     test_accounting_counts_the_gpus_of_a_job,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from devcluster.node.plan import files
-from tests.devcluster.node.test_static_cpus import STATIC
+from tests.devcluster.node_under_test import STATIC
 from tests.e2e.conftest import Slurm
 from tests.image.pods import CONTROLLER
 from tests.vm.kubelet import small_up

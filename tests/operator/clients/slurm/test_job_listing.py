@@ -8,52 +8,10 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 from slurm_operator.clients.slurm import job_listing
-from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
-from slurm_operator.clients.slurm.slurmrestd import SlurmRest
-from slurm_operator.state.slurm import Jobs, Named, Reservation, SlurmJob, TooDeep, Unknown
+from slurm_operator.clients.slurm.slurm_error import Trouble
+from slurm_operator.state.slurm import Jobs, Named, SlurmJob, TooDeep, Unknown
 
-AT = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
-
-
-class PlayedRest(SlurmRest):
-    """Jobs by id, as the listing of states names them, and what was asked."""
-
-    url = "http://rest"
-
-    def __init__(self, states: dict[str, str], waiting: int | None = 0) -> None:
-        self.states, self.waiting = states, waiting
-        self.asked: list[str] = []
-        self.names: dict[str, str] = {}
-        """Job → the node that it asks for."""
-
-    async def job_count(self) -> int | None:
-        return self.waiting
-
-    async def job_states(self) -> list[tuple[str, frozenset[str]]]:
-        self.asked.append("states")
-        return [(number, frozenset(states.split())) for number, states in self.states.items()]
-
-    async def job(self, number: str) -> Sequence[SlurmJob]:
-        self.asked.append(number)
-        if number == "13":
-            raise SlurmError(Trouble.UNREACHABLE, "away")
-        named = frozenset({self.names.get(number, "")} - {""})
-        state = frozenset(self.states.get(number, "RUNNING").split())
-        nodes = frozenset() if "PENDING" in state else frozenset({"cpu-0"})
-        return [SlurmJob(int(number), state, frozenset({"main"}), nodes, names=named)]
-
-    async def reservations(self) -> tuple[Reservation, ...]:
-        return (Reservation("later", frozenset({"cpu-9"}), AT, AT),)
-
-
-class Clock:
-    """A clock that is set by hand."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.operator.played.played_listing import Clock, PlayedRest, named, waiting
 
 
 class Waiting(PlayedRest):
@@ -66,11 +24,6 @@ class Waiting(PlayedRest):
     async def job(self, number: str) -> Sequence[SlurmJob]:
         self.asked.append(number)
         return self.records[number]
-
-
-def waiting(number: int, nodes: int = 1, reason: str = "Resources", partitions: str = "main") -> SlurmJob:
-    asked = frozenset(partitions.split(","))
-    return SlurmJob(number, frozenset({"PENDING"}), asked, frozenset(), node_count=nodes, waits_for=reason)
 
 
 def pending(rest: PlayedRest) -> Mapping[str, int] | None:
@@ -186,12 +139,6 @@ def test_all_that_wait_or_run_are_looked_at_or_none() -> None:
     assert sorted(job.job_id for job in alive) == [7, 8]
     many = PlayedRest({str(number): "PENDING" for number in range(job_listing.MOST_ALIVE + 1)})
     assert isinstance(asyncio.run(job_listing.JobListing().alive(many)), Unknown)
-
-
-def named(rest: PlayedRest, listing: job_listing.JobListing, started: datetime.datetime | None = None) -> Named | None:
-    rest.asked.clear()
-    listing.begin_pass()
-    return asyncio.run(listing.named(rest, started=started))
 
 
 def test_what_waits_or_runs_tells_which_nodes_it_names_and_is_asked_once_an_hour() -> None:

@@ -13,8 +13,8 @@ from slurm_operator.decide.cluster.accounts import Change, Removal, decide
 
 from components.preflight import account_changes
 from components.preflight.account_changes import AccountChanges, KnownAccounts
-from tests.operator.decide.cluster.test_accounts import bring, declarations
 from tests.operator.played.played_database import OWN, PlayedDatabase
+from tests.operator.states.declared_accounts import bring, declarations
 
 NOW = datetime.datetime(2026, 11, 26, 12, tzinfo=datetime.UTC)
 MOST = 100

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import strategies as st
 from slurm_operator import accounts
 from slurm_operator.accounts import Database, Declared, Entity, Ledger, Other, Records
-from slurm_operator.decide.cluster.accounts import Change, Decision, Removal, decide, qos_of_partitions
+from slurm_operator.decide.cluster.accounts import Removal, decide, qos_of_partitions
 
 from tests.operator.played.played_database import ACCOUNT, OWN, QOS, USER, PlayedDatabase, records
+from tests.operator.states.declared_accounts import bring, declarations
 
 HIGH, PHYSICS = Entity(QOS, "high"), Entity(ACCOUNT, "physics")
 ALICE = Entity(USER, "optics/alice")
@@ -32,20 +33,6 @@ def steps(declared: Records, found: Records, ledger: Ledger | None = None, delet
     """Return what is to be done, in words."""
     decision = decide(Declared(declared, deletes), ledger or Ledger(), Database({**OWN, **found}))
     return [str(step) for step in decision.steps]
-
-
-def bring(database: PlayedDatabase, declared: Declared, ledger: Ledger) -> tuple[Ledger, Decision]:
-    """Decide and do, until nothing is left."""
-    for _ in range(3):
-        decision = decide(declared, ledger, database.found())
-        ledger = decision.ledger
-        if not decision.steps:
-            return ledger, decision
-        for step in decision.steps:
-            database.apply(step)
-            if isinstance(step, Change) and step.makes:
-                ledger = Ledger(ledger.given, ledger.made | {step.entity})
-    raise AssertionError(f"never at rest: {[str(step) for step in decision.steps]}")
 
 
 def test_everything_is_made_in_an_order_that_slurm_takes() -> None:
@@ -255,24 +242,6 @@ def test_a_status_that_stays_gets_a_new_time_every_ten_minutes() -> None:
     assert accounts.timed({"made": {}}, first, at + datetime.timedelta(minutes=9)) is first
     assert accounts.timed({"made": {}}, first, at + datetime.timedelta(minutes=10))["readAt"] > first["readAt"]
     assert accounts.timed({"set": {}}, first, at + datetime.timedelta(minutes=1))["readAt"] > first["readAt"]
-
-
-_NAMES = st.sampled_from(["a", "b", "c"])
-_VALUES = st.dictionaries(st.sampled_from(["MaxJobs", "GrpJobs", "Fairshare"]), st.sampled_from(["2", "3"]))
-
-
-@st.composite
-def declarations(draw: st.DrawFn) -> Records:
-    """Accounts below each other, their users, and QOS that they may have."""
-    names = draw(st.lists(_NAMES, unique=True))
-    tree = {name: draw(st.sampled_from(["root", *names[:index]])) for index, name in enumerate(names)}
-    qos = draw(st.lists(st.sampled_from(["low", "high"]), unique=True))
-    made: dict[Entity, dict[str, str]] = {Entity(QOS, name): {"Priority": draw(st.sampled_from("12"))} for name in qos}
-    for name, parent in tree.items():
-        made[Entity(ACCOUNT, name)] = {"Parent": parent, **draw(_VALUES)}
-        for user in draw(st.lists(st.sampled_from(["al", "bo"]), unique=True)):
-            made[Entity(USER, f"{name}/{user}")] = draw(_VALUES)
-    return made
 
 
 @hypothesis.given(st.lists(st.tuples(declarations(), st.booleans()), min_size=1, max_size=4), declarations())

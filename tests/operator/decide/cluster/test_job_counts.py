@@ -23,7 +23,7 @@ from slurm_operator.state.slurm import Census, Facts, SlurmJob, SlurmNode, TooDe
 from components.control.crds import job_counts as schema
 from components.preflight import counted_jobs
 from components.preflight.counted_jobs import CountedJobs, NodeSetJobs, NodesJobs, Number
-from tests.operator.clients.slurm.test_job_listing import Clock, PlayedRest
+from tests.operator.played.played_listing import Clock, PlayedRest
 from tests.operator.states.seen_clusters import NOW, workload, world
 from tests.operator.worlds.world import World, operator, until
 

@@ -16,8 +16,8 @@ from slurm_operator.state.slurm import Unknown
 
 from contract import names
 from contract.conditions import NO_USE_TO_WAIT
-from tests.operator.decide.node_sets.test_features import state
-from tests.operator.decide.nodes.test_topology import BLOCK, FILES, KNOWN, OTHER, RACK, moves, placed, to
+from tests.operator.states.features import state
+from tests.operator.states.topologies import BLOCK, FILES, KNOWN, OTHER, RACK, moves, placed, to
 
 
 def before(wanted: dict[str, str], at: str, files: dict[str, str] = FILES) -> list[UpdateNode] | str:

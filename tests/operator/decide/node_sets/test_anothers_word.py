@@ -12,12 +12,12 @@ from slurm_operator.decide.node_sets import k8s_nodes, records
 from slurm_operator.state.kubernetes import K8sNode
 from slurm_operator.state.slurm import SlurmNode
 
-from tests.operator.decide.node_sets.test_records import forget
-from tests.operator.decide.node_sets.test_scale import decide, lowered
-from tests.operator.decide.node_sets.test_updates import decide as decide_update
-from tests.operator.decide.node_sets.test_updates import pod as outdated_pod
-from tests.operator.decide.node_sets.test_updates import state as outdated_scale
+from tests.operator.states.record_sizes import forget
+from tests.operator.states.scaling import decide, lowered
 from tests.operator.states.sets import NOW, changed, job, leaving, node, pod, state
+from tests.operator.states.updates import decide as decide_update
+from tests.operator.states.updates import pod as outdated_pod
+from tests.operator.states.updates import state as outdated_scale
 
 BY_HAND = [
     node("cpu-0", "IDLE", "DRAIN", reason="bad-fan", reason_user="root"),

@@ -10,24 +10,14 @@ from slurm_operator.decide.node_sets import features, node_set, undrain
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.parse.k8s_nodes import K8sNodeParser
 from slurm_operator.parse.resources import parse_node_set
-from slurm_operator.state.kubernetes import K8sNode, Pod
+from slurm_operator.state.kubernetes import K8sNode
 from slurm_operator.state.slurm import SlurmNode
 
 from contract import reasons
-from tests.operator.states.sets import NOW, changed, node, pod
-from tests.operator.states.sets import node_set as made
+from tests.operator.states.features import state, worker
+from tests.operator.states.sets import node
 
 ZONE = "topology.kubernetes.io/zone"
-
-
-def worker(name: str = "cpu-0", **changes: object) -> Pod:
-    return pod(name, k8s_node="k8s-0", **changes)
-
-
-def state(*pods: Pod, labels: dict[str, str] | None = None, **changes: Any) -> NodeSetState:
-    there = pods or (worker(),)
-    k8s_nodes = None if labels is None else {"k8s-0": K8sNode(labels=tuple(labels.items()))}
-    return changed(made(len(there), len(there), there, NOW, k8s_nodes=k8s_nodes), **changes)
 
 
 def record(name: str = "cpu-0", *has: str, weight: int | None = None, **more: Any) -> SlurmNode:

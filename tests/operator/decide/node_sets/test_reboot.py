@@ -16,8 +16,8 @@ from slurm_operator.state.kubernetes import K8sNode
 from slurm_operator.state.slurm import FullListing, SlurmJob, SlurmNode
 
 from contract.conditions import Reason
-from tests.operator.decide.node_sets.test_updates import NEW, pod, state
 from tests.operator.states.sets import NOW, changed, job, node
+from tests.operator.states.updates import NEW, pod, state
 
 MINUTE = datetime.timedelta(minutes=1)
 

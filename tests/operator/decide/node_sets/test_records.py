@@ -8,13 +8,12 @@ import pytest
 from slurm_operator.actions import Action, DeleteRecord, Drain, Undrain
 from slurm_operator.decide.node_sets import records, undrain, update
 from slurm_operator.decide.nodes.workers import NodeSetState
-from slurm_operator.state.slurm import Facts, FullListing, Reservation, SlurmJob, SlurmNode
+from slurm_operator.state.slurm import Facts, FullListing, SlurmJob, SlurmNode
 
-from tests.operator.decide.node_sets.test_updates import NEW, REASON, pod, restarted, updating
-from tests.operator.decide.node_sets.test_updates import state as template
+from tests.operator.states.record_sizes import LARGE, SMALL, declares, forget, seen, sized
 from tests.operator.states.sets import NOW, changed, job, leaving, node, state
+from tests.operator.states.updates import NEW, REASON, restarted, updating
 
-SMALL, LARGE = Facts(4, 1000), Facts(8, 2000)
 WAITS = job(7, "PENDING")
 
 
@@ -22,31 +21,10 @@ def naming(name: str, each: SlurmJob = WAITS) -> SlurmJob:
     return dataclasses.replace(each, names=frozenset({name}))
 
 
-def sized(record: SlurmNode, facts: Facts) -> SlurmNode:
-    return dataclasses.replace(record, facts=facts)
-
-
-def of_somebody(nodes: str) -> Reservation:
-    return Reservation("later", frozenset({nodes} - {""}), NOW, NOW, users="alice")
-
-
-def seen(listing: dict[str, SlurmNode], jobs: tuple[SlurmJob, ...], reserved: str) -> FullListing:
-    return FullListing(listing, jobs, records.named(jobs, [of_somebody(reserved)]))
-
-
-def forget(size: NodeSetState, nodes: list[SlurmNode], *jobs: SlurmJob, reserved: str = "") -> list[Action]:
-    listing = {each.name: each for each in nodes}
-    return records.actions(size.seen(listing, seen(listing, jobs, reserved)))
-
-
 def restarts(size: NodeSetState, record: SlurmNode, *jobs: SlurmJob, reserved: str = "") -> list[Action]:
     listing = {record.name: record}
     there = size.seen(listing, seen(listing, jobs, reserved))
     return [*undrain.actions(there), *update.actions(there)]
-
-
-def declares(facts: Facts | None, revision: str = "cpu-old", **changes: object) -> NodeSetState:
-    return changed(template([pod("cpu-0", revision, **changes)]), facts=facts)
 
 
 def test_a_removed_nodes_record_goes_when_nothing_names_it() -> None:

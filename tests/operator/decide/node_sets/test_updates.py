@@ -7,58 +7,28 @@ import datetime
 from typing import Any
 
 import pytest
-from slurm_operator.actions import Action, DeletePod, Drain, Purpose, RequeueJobs, Undrain
+from slurm_operator.actions import Action, Drain, RequeueJobs, Undrain
 from slurm_operator.decide.cluster import daemons, status
 from slurm_operator.decide.node_sets import node_set as whole
-from slurm_operator.decide.node_sets import undrain, update
+from slurm_operator.decide.node_sets import update
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Findings, under_way
 from slurm_operator.parse.resources import parse_node_set
 from slurm_operator.state.kubernetes import K8sNode, Pod
 from slurm_operator.state.resources import RemovalPolicy, Restart, UpdatePolicy
-from slurm_operator.state.slurm import FullListing, Running, SlurmJob, SlurmNode
+from slurm_operator.state.slurm import FullListing, Running, SlurmNode
 
 from contract import reasons
 from contract.conditions import Reason
 from tests.operator.states.seen_clusters import world
-from tests.operator.states.sets import NOW, changed, job, node, node_set
-
-REASON = "pulumi-slurm:update"
-OLD, NEW = "cpu-old", "cpu-new"
-
-
-def pod(name: str, revision: str = OLD, **changes: Any) -> Pod:
-    there = Pod(name, "worker", ready=True, running=True, created=NOW, revision=revision, uid="7")
-    return dataclasses.replace(there, **changes)
-
-
-def updating(name: str, *states: str, cpus: int = 0, **more: Any) -> SlurmNode:
-    drained = node(name, *(states or ("IDLE",)), "DRAIN", cpus=cpus, reason=REASON, reason_user="slurm")
-    return dataclasses.replace(drained, **more)
-
-
-def state(pods: list[Pod], wanted: int | None = None, current: int | None = None, **policy: Any) -> NodeSetState:
-    size = len(pods) if current is None else current
-    there = node_set(size if wanted is None else wanted, size, pods, NOW)
-    return changed(there, revision=NEW, update=UpdatePolicy(**policy))
-
-
-def decide(
-    size: NodeSetState, nodes: list[SlurmNode], jobs: list[SlurmJob] | None = None, hold: str = ""
-) -> list[Action]:
-    listing = {each.name: each for each in nodes}
-    seen = dataclasses.replace(size.seen(listing, FullListing(listing, tuple(jobs or []))), hold=hold)
-    return [*undrain.actions(seen), *update.actions(seen)]
+from tests.operator.states.sets import NOW, changed, job, node
+from tests.operator.states.updates import NEW, REASON, decide, pod, restarted, state, updating
 
 
 def remembering(size: NodeSetState, *names: str) -> NodeSetState:
     """The same set when an update was seen to take those nodes, which did not work since."""
     return changed(size, updating=frozenset(names))
-
-
-def restarted(name: str) -> DeletePod:
-    return DeletePod(name, "7", Purpose.UPDATE, "a new one has the current template")
 
 
 def three(**policy: Any) -> NodeSetState:

@@ -18,9 +18,9 @@ from slurm_operator.state.slurm import FullListing, Reservation, SlurmNode
 
 from contract import names, reasons
 from contract.conditions import Reason
-from tests.operator.decide.node_sets.test_records import LARGE, SMALL, sized
-from tests.operator.decide.node_sets.test_updates import NEW, REASON, pod, state, updating
+from tests.operator.states.record_sizes import LARGE, SMALL, sized
 from tests.operator.states.sets import changed, node
+from tests.operator.states.updates import NEW, REASON, pod, state, updating
 
 HOUR = datetime.timedelta(hours=1)
 SUNDAY = datetime.datetime(2026, 11, 29, 3, 0, tzinfo=datetime.UTC)

@@ -12,36 +12,12 @@ from slurm_operator.decide.nodes import topology
 from slurm_operator.decide.nodes.topology import Topologies
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state.resources import Place
-from slurm_operator.state.slurm import SlurmNode
 
-from contract import names, reasons
-from tests.operator.decide.node_sets.test_features import state
-from tests.operator.states.sets import node
+from contract import reasons
+from tests.operator.states.features import state
+from tests.operator.states.topologies import BLOCK, FILES, KNOWN, OTHER, RACK, moves, placed, to
 
 LEAF, SPINE, NVLINK = (f"network.topology.nvidia.com/{name}" for name in ("leaf", "spine", "accelerator"))
-FILES = {
-    names.TOPOLOGY_YAML: f"""{names.TOPOLOGIES_MARK}
-- topology: fabric
-  cluster_default: true
-  tree:
-    switches:
-    - {{switch: core, children: 'rack1,pods'}}
-    - {{switch: rack1}}
-    - {{switch: pods, children: pods-unlabeled}}
-    - {{switch: pods-unlabeled}}
-- topology: nvlink
-  block: {{block_sizes: [4], blocks: [{{block: a}}, {{block: b}}]}}
-- topology: plain
-  flat: true
-""",
-    names.SLURM_CONF: "PartitionName=main Nodes=ns_cpu\nPartitionName=plain Nodes=ns_cpu Topology=plain\n",
-}
-OTHER = FILES | {names.TOPOLOGY_YAML: FILES[names.TOPOLOGY_YAML].replace("rack1", "rack2")}
-KNOWN = topology.of_files(FILES)
-
-
-def placed(name: str = "cpu-0", at: str = "", **more: Any) -> SlurmNode:
-    return dataclasses.replace(node(name, **more), topology=at)
 
 
 def declared(*places: Place, labels: dict[str, str] | None = None, wanted: dict[str, str] = FILES) -> NodeSetState:
@@ -49,15 +25,6 @@ def declared(*places: Place, labels: dict[str, str] | None = None, wanted: dict[
     return dataclasses.replace(state(labels=labels, topology=places), topologies=known)
 
 
-def moves(size: NodeSetState, *records: SlurmNode) -> list[UpdateNode]:
-    return features.actions(size.seen({each.name: each for each in records}))
-
-
-def to(place: str) -> list[UpdateNode]:
-    return [UpdateNode("cpu-0", topology=place)]
-
-
-RACK, BLOCK = Place("fabric", "rack1"), Place("nvlink", "b")
 BY_LEAF, BY_NVLINK = Place("fabric", "pods", (SPINE, LEAF)), Place("nvlink", "", (NVLINK,))
 
 

@@ -17,8 +17,8 @@ from slurm_operator.decide.cluster.checks.changes import Counted
 from slurm_operator.decide.cluster.checks.ledger import Latest, Ledger, Verdict
 
 from contract import check_reports, reasons
-from tests.operator.decide.cluster.checks.test_long_checks import OPEN, decide, ledger_of
 from tests.operator.states.check_samples import CHECK, NOW, ended, state
+from tests.operator.states.long_check_steps import OPEN, decide, ledger_of
 
 SLOW = '{"verdict": "FAIL", "measured": 215, "least": 400, "unit": "GB/s", "evidence": "the slowest of 8 GPUs"}'
 WORDS = "215 GB/s of at least 400; the slowest of 8 GPUs"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Mapping
-from typing import cast
 
 import jsonschema
 import pytest
@@ -15,37 +13,17 @@ from slurm_operator.decide.cluster.checks import ledger as check_ledger
 from slurm_operator.decide.cluster.checks import long_checks, selection
 from slurm_operator.decide.cluster.checks.changes import Counted, changed
 from slurm_operator.decide.cluster.checks.ledger import CheckJob, Latest, Ledger, Verdict
-from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Finding
 from slurm_operator.reconcile.health.long_checks import job
-from slurm_operator.state.resources import LongCheck
 from slurm_operator.state.slurm import SeenCheckJob, SlurmNode
 
 from components.control.crds import long_checks as schema
 from contract import reasons
 from contract.conditions import Reason
 from tests.operator.states.check_samples import CHECK, FAILED, NOW, ended, node, state
+from tests.operator.states.long_check_steps import OPEN, decide, ledger_of
 
 DAY = datetime.timedelta(days=1)
-OPEN = CheckJob(7, "bandwidth", "cpu-1", NOW)
-
-
-def ledger_of(*jobs: CheckJob, latest: Mapping[str, Latest] | None = None) -> Ledger:
-    return Ledger(
-        {job.job_id: job for job in jobs}, {("bandwidth", name): said for name, said in (latest or {}).items()}
-    )
-
-
-def decide(
-    there: NodeSetState,
-    ledger: Ledger,
-    seen: Mapping[int, SeenCheckJob | None] | None = None,
-    check: LongCheck = CHECK,
-    told: Ledger | None = None,
-) -> long_checks.Decision:
-    nodes = cast(Mapping[str, SlurmNode], there.nodes)
-    told = ledger if told is None else told
-    return long_checks.decide([check], {"cpu": there}, ledger, told, seen or {}, NOW, nodes, ())
 
 
 @pytest.mark.parametrize(
