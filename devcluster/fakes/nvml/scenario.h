@@ -31,6 +31,8 @@ enum fact {
     DEFAULT_POWER,
     TEMPERATURE,
     SLOWDOWN,
+    MARGIN,
+    SLOWDOWN_MARGIN,
     WIDTH,
     MAX_WIDTH,
     GENERATION,
@@ -41,6 +43,7 @@ enum fact {
     PROCESSES,
     FABRIC,
     MIG,
+    VIRTUALIZATION,
     FACTS
 };
 

@@ -39,6 +39,8 @@ class Fact(StrEnum):
     DEFAULT_POWER_LIMIT = "default power limit"
     TEMPERATURE = "temperature"
     SLOWDOWN_TEMPERATURE = "slowdown temperature"
+    MARGIN = "thermal margin"
+    SLOWDOWN_MARGIN = "slowdown margin"
     PCIE_WIDTH = "PCIe width"
     MAX_PCIE_WIDTH = "widest PCIe link"
     PCIE_GENERATION = "PCIe generation"
@@ -49,6 +51,7 @@ class Fact(StrEnum):
     PROCESSES = "processes"
     FABRIC = "fabric state"
     MIG = "MIG mode"
+    VIRTUALIZATION = "virtualization mode"
 
 
 THROTTLES: Mapping[int, str] = {

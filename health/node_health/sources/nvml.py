@@ -124,11 +124,16 @@ def _ecc(kind: str) -> Callable[[Any, Any], Any]:
     )
 
 
-def _recovery(library: Any, handle: Any) -> int:
-    value = library.nvmlDeviceGetFieldValues(handle, [library.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION])[0]
-    if value.nvmlReturn:
-        raise library.NVMLError(value.nvmlReturn)
-    return int(value.value.uiVal)
+def _field(name: str) -> Callable[[Any, Any], int]:
+    """Returns a reader of a field that is a whole number of 32 bits; those that we read are signed or small."""
+
+    def read(library: Any, handle: Any) -> int:
+        value = library.nvmlDeviceGetFieldValues(handle, [getattr(library, f"NVML_FI_DEV_{name}")])[0]
+        if value.nvmlReturn:
+            raise library.NVMLError(value.nvmlReturn)
+        return int(value.value.siVal)
+
+    return read
 
 
 def _links(library: Any, handle: Any) -> Iterator[Any]:
@@ -178,7 +183,7 @@ _READERS: Mapping[Fact, Callable[[Any, Any], Any]] = {
     Fact.ECC_CORRECTED: _ecc("CORRECTED"),
     Fact.REMAPPED: lambda library, handle: tuple(library.nvmlDeviceGetRemappedRows(handle)),
     Fact.RETIRED_PENDING: lambda library, handle: library.nvmlDeviceGetRetiredPagesPendingStatus(handle),
-    Fact.RECOVERY: _recovery,
+    Fact.RECOVERY: _field("GET_GPU_RECOVERY_ACTION"),
     Fact.LINKS: _link_states,
     Fact.LINK_ERRORS: _link_errors,
     Fact.THROTTLED: _throttled,
@@ -195,6 +200,8 @@ _READERS: Mapping[Fact, Callable[[Any, Any], Any]] = {
     Fact.SLOWDOWN_TEMPERATURE: lambda library, handle: library.nvmlDeviceGetTemperatureThreshold(
         handle, library.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
     ),
+    Fact.MARGIN: lambda library, handle: library.nvmlDeviceGetMarginTemperature(handle),
+    Fact.SLOWDOWN_MARGIN: _field("TEMPERATURE_SLOWDOWN_TLIMIT"),
     Fact.PCIE_WIDTH: lambda library, handle: library.nvmlDeviceGetCurrPcieLinkWidth(handle),
     Fact.MAX_PCIE_WIDTH: lambda library, handle: library.nvmlDeviceGetMaxPcieLinkWidth(handle),
     Fact.PCIE_GENERATION: lambda library, handle: library.nvmlDeviceGetCurrPcieLinkGeneration(handle),
@@ -205,4 +212,5 @@ _READERS: Mapping[Fact, Callable[[Any, Any], Any]] = {
     Fact.PROCESSES: lambda library, handle: len(library.nvmlDeviceGetComputeRunningProcesses(handle)),
     Fact.FABRIC: _fabric,
     Fact.MIG: lambda library, handle: tuple(library.nvmlDeviceGetMigMode(handle)),
+    Fact.VIRTUALIZATION: lambda library, handle: int(library.nvmlDeviceGetVirtualizationMode(handle)),
 }
