@@ -14,7 +14,7 @@ from node_health.checks.network.controller import SCONTROL
 from node_health.history import Change, History
 from node_health.report import Report
 from node_health.sources import tool
-from node_health.verdict import Result, Verdict
+from node_health.verdict import Result, Verdict, printable
 
 NOTHING = 3
 """Exit status when no run of this node is known."""
@@ -152,4 +152,4 @@ def main(name: str = "") -> int:
 def _record(name: str) -> str:
     """Returns what scontrol prints of a node within some seconds, empty if it fails."""
     answered = tool.run(Machine(), ["/usr/bin/timeout", str(ANSWERS_WITHIN), SCONTROL, "-o", "show", "node", name])
-    return answered.printed if answered.code == 0 else ""
+    return printable(answered.printed) if answered.code == 0 else ""

@@ -11,7 +11,7 @@ from node_health.answering import Question
 from node_health.check import SECONDS, Applies, CannotJudgeError, Check, DoesNotApplyError, Machine
 from node_health.report import Report
 from node_health.time_box import Timed
-from node_health.verdict import Action, Answer, Finding, Result, Skipped, Verdict, unknown
+from node_health.verdict import Action, Answer, Finding, Result, Skipped, Verdict, printable, unknown
 
 DRIVERS = frozenset({Applies.NVIDIA, Applies.RDMA})
 SWITCHED_OFF = "switched off by health.checks.disabled"
@@ -83,13 +83,14 @@ def report_of(checks: Iterable[Check], answers: Mapping[str, Timed]) -> Report:
     for check in checks:
         timed = answers.get(check.name, Timed(Skipped(SWITCHED_OFF)))
         if isinstance(timed.answer, Skipped):
-            skipped[check.name] = timed.answer.why
+            skipped[check.name] = printable(timed.answer.why)
         else:
             results.append(_result(check, timed.answer, timed.seconds))
     return Report(tuple(results), skipped, time.time())
 
 
 def _result(check: Check, finding: Finding, seconds: float) -> Result:
+    finding = replace(finding, evidence=printable(finding.evidence))
     if finding.verdict is Verdict.PASS:
         return Result(check.name, finding, seconds=seconds)
     # Nobody knows what to repair where nobody could look.
