@@ -37,10 +37,7 @@ class Fact(StrEnum):
     DEFAULT_CLOCK = "default application clock"
     POWER_LIMIT = "enforced power limit"
     DEFAULT_POWER_LIMIT = "default power limit"
-    TEMPERATURE = "temperature"
-    SLOWDOWN_TEMPERATURE = "slowdown temperature"
-    MARGIN = "thermal margin"
-    SLOWDOWN_MARGIN = "slowdown margin"
+    DEGREES_LEFT = "distance from the temperature of a slowdown"
     PCIE_WIDTH = "PCIe width"
     MAX_PCIE_WIDTH = "widest PCIe link"
     PCIE_GENERATION = "PCIe generation"
@@ -126,6 +123,7 @@ class Snapshot:
         module: version of the kernel's module; empty: nobody says.
         grew: increase of counters, named by the GPU's id and the fact.
         throttled: GPU's id → for how many seconds the hardware slows it down.
+        hot: GPU's id → for how many seconds it is at the temperature of a slowdown.
         links_gone: names of NVLinks that were up in an earlier run of this pod, and are not now.
         idle: whether no job runs here.
     """
@@ -137,6 +135,7 @@ class Snapshot:
     module: str = ""
     grew: Increase = field(default_factory=lambda: Increase({}))
     throttled: Mapping[str, float] = field(default_factory=dict)
+    hot: Mapping[str, float] = field(default_factory=dict)
     links_gone: tuple[str, ...] = ()
     idle: bool = True
 

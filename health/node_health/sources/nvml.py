@@ -53,6 +53,7 @@ def snapshot(library: Any, machine: Machine) -> Snapshot:
         gpus = tuple(gpu for gpu in counted if not (gpu.lost and gpu.lost.code == NO_PERMISSION))
         grew = increase(machine, "gpus", dict(_counters(gpus)))
         idle = not machine.once(jobs.look).running
+        hot = [gpu.uuid for gpu in gpus if gpu.facts.get(Fact.DEGREES_LEFT, 1) <= 0]
         slowed = [gpu.uuid for gpu in gpus if gpu.facts.get(Fact.THROTTLED, 0) & sum(THROTTLES)]
         return Snapshot(
             gpus,
@@ -60,6 +61,7 @@ def snapshot(library: Any, machine: Machine) -> Snapshot:
             module=module_version(machine),
             grew=grew,
             throttled=lasting(machine, "throttled", slowed),
+            hot=lasting(machine, "hot", hot),
             links_gone=gone(machine, "nvlinks", list(_links_up(gpus))),
             idle=idle,
         )
@@ -136,6 +138,22 @@ def _field(name: str) -> Callable[[Any, Any], int]:
     return read
 
 
+def _degrees_left(library: Any, handle: Any) -> int:
+    """Returns how far a GPU is below the temperature at which the hardware slows it down.
+
+    Later drivers no longer say that temperature of GPUs since Ada (nvml.h, nvmlDeviceGetTemperatureThreshold). They say
+    T.Limit, as nvidia-smi calls it: an H100 slows down at -2, a B200 at -3.
+    """
+    try:
+        slowdown = library.nvmlDeviceGetTemperatureThreshold(handle, library.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN)
+    except library.NVMLError as error:
+        if error.value not in NOT_SUPPORTED:
+            raise
+        limit = _field("TEMPERATURE_SLOWDOWN_TLIMIT")(library, handle)
+        return int(library.nvmlDeviceGetMarginTemperature(handle)) - limit
+    return int(slowdown) - int(library.nvmlDeviceGetTemperature(handle, library.NVML_TEMPERATURE_GPU))
+
+
 def _links(library: Any, handle: Any) -> Iterator[Any]:
     """Returns the numbers of the links that a GPU has."""
     for link in range(library.NVML_NVLINK_MAX_LINKS):
@@ -196,12 +214,7 @@ _READERS: Mapping[Fact, Callable[[Any, Any], Any]] = {
     ),
     Fact.POWER_LIMIT: lambda library, handle: library.nvmlDeviceGetEnforcedPowerLimit(handle) // 1000,
     Fact.DEFAULT_POWER_LIMIT: lambda library, handle: library.nvmlDeviceGetPowerManagementDefaultLimit(handle) // 1000,
-    Fact.TEMPERATURE: lambda library, handle: library.nvmlDeviceGetTemperature(handle, library.NVML_TEMPERATURE_GPU),
-    Fact.SLOWDOWN_TEMPERATURE: lambda library, handle: library.nvmlDeviceGetTemperatureThreshold(
-        handle, library.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
-    ),
-    Fact.MARGIN: lambda library, handle: library.nvmlDeviceGetMarginTemperature(handle),
-    Fact.SLOWDOWN_MARGIN: _field("TEMPERATURE_SLOWDOWN_TLIMIT"),
+    Fact.DEGREES_LEFT: _degrees_left,
     Fact.PCIE_WIDTH: lambda library, handle: library.nvmlDeviceGetCurrPcieLinkWidth(handle),
     Fact.MAX_PCIE_WIDTH: lambda library, handle: library.nvmlDeviceGetMaxPcieLinkWidth(handle),
     Fact.PCIE_GENERATION: lambda library, handle: library.nvmlDeviceGetCurrPcieLinkGeneration(handle),
