@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from contract import reasons
+from contract.printable import printable
 from node_health import history, node, report
 from node_health.check import Machine
 from node_health.checks.network.controller import SCONTROL
 from node_health.history import Change, History
 from node_health.report import Report
 from node_health.sources import tool
-from node_health.verdict import Result, Verdict, printable
+from node_health.verdict import Result, Verdict
 
 NOTHING = 3
 """Exit status when no run of this node is known."""

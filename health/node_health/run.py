@@ -6,12 +6,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from contract.printable import printable
 from node_health import node, time_box
 from node_health.answering import Question
 from node_health.check import SECONDS, Applies, CannotJudgeError, Check, DoesNotApplyError, Machine
 from node_health.report import Report
 from node_health.time_box import Timed
-from node_health.verdict import Action, Answer, Finding, Result, Skipped, Verdict, printable, unknown
+from node_health.verdict import Action, Answer, Finding, Result, Skipped, Verdict, unknown
 
 DRIVERS = frozenset({Applies.NVIDIA, Applies.RDMA})
 SWITCHED_OFF = "switched off by health.checks.disabled"

@@ -81,17 +81,6 @@ class Result:
         return f"{self.finding.verdict:8}{self.check}: {self.finding.evidence}"
 
 
-def printable(text: str) -> str:
-    """Returns a text as one line that acts on no terminal. Users choose names of processes, files and accounts.
-
-    White space becomes a blank. Any other character that shows nothing stands there by its code.
-    """
-    if text.isprintable():
-        return text
-    line = " ".join(text.split())
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
-
-
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """The verdict of several results; UNKNOWN without any."""
     return max(verdicts, key=_ORDER.index, default=Verdict.UNKNOWN)

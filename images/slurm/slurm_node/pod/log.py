@@ -2,7 +2,7 @@
 
 import sys
 
-from node_health.verdict import printable
+from contract.printable import printable
 
 
 class NodeError(Exception):
