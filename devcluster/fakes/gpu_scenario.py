@@ -25,6 +25,7 @@ MODES: Final[Mapping[str, Mapping[str, str]]] = {
     "healthy": {},
     "ecc_uncorrectable": {"uncorrected": "3"},
     "ecc_off": {"ecc": "0"},
+    "sram_exceeded": {"sram_exceeded": "1"},
     "lost": {"lost": ""},
     "fallen_off_bus": {"gone": ""},
     "remap_failed": {"remapped": "0,8,0,1"},

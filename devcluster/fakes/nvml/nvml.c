@@ -48,6 +48,11 @@ struct process {
     unsigned long long memory;
     unsigned gpu_instance, compute_instance;
 };
+struct sram {
+    unsigned version;
+    unsigned long long counts[11];
+    unsigned exceeded;
+};
 struct margin {
     unsigned version;
     int margin;
@@ -60,6 +65,7 @@ struct fabric_info {
 };
 _Static_assert(sizeof(struct field_value) == 40, "nvmlFieldValue_t");
 _Static_assert(sizeof(struct process) == 24, "nvmlProcessInfo_t");
+_Static_assert(sizeof(struct sram) == 104, "nvmlEccSramErrorStatus_v1_t");
 _Static_assert(sizeof(struct margin) == 8, "nvmlMarginTemperature_v1_t");
 _Static_assert(sizeof(struct fabric_info) == 36, "nvmlGpuFabricInfo_v2_t");
 
@@ -172,6 +178,12 @@ CALL(nvmlDeviceGetEccMode, struct gpu *gpu, unsigned *now, unsigned *pending) {
 CALL(nvmlDeviceGetTotalEccErrors, struct gpu *gpu, unsigned kind, unsigned counter, unsigned long long *count) {
     (void)counter;
     return answer_large(gpu, kind ? UNCORRECTED : CORRECTED, count);
+}
+
+CALL(nvmlDeviceGetSramEccErrorStatus, struct gpu *gpu, struct sram *status) {
+    if (status->version != (1U << 24 | sizeof(*status)))
+        return ARGUMENT_VERSION_MISMATCH;
+    return answer(gpu, SRAM, 0, &status->exceeded);
 }
 
 CALL(nvmlDeviceGetRemappedRows, struct gpu *gpu, unsigned *corrected, unsigned *uncorrected, unsigned *pending,

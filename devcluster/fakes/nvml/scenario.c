@@ -24,6 +24,7 @@ static const struct {
     [ECC] = {"ecc", {1}, 0},
     [UNCORRECTED] = {"uncorrected", {0}, 0},
     [CORRECTED] = {"corrected", {0}, 0},
+    [SRAM] = {"sram_exceeded", {0}, 0},
     [REMAPPED] = {"remapped", {0, 0, 0, 0}, 0}, /* corrected, uncorrected, pending, failed */
     [RETIRED] = {"retired", {0}, 1},
     [RECOVERY] = {"recovery", {0}, 0},

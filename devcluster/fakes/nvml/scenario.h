@@ -19,6 +19,7 @@ enum fact {
     ECC,
     UNCORRECTED,
     CORRECTED,
+    SRAM,
     REMAPPED,
     RETIRED,
     RECOVERY,

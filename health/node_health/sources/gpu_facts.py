@@ -26,6 +26,7 @@ class Fact(StrEnum):
     ECC_MODE = "ECC mode"
     ECC_UNCORRECTED = "uncorrected ECC errors"
     ECC_CORRECTED = "corrected ECC errors"
+    SRAM_EXCEEDED = "threshold of SRAM errors"
     REMAPPED = "remapped rows"
     RETIRED_PENDING = "retired pages"
     RECOVERY = "recovery action"

@@ -126,6 +126,13 @@ def _ecc(kind: str) -> Callable[[Any, Any], Any]:
     )
 
 
+def _sram_exceeded(library: Any, handle: Any) -> bool:
+    """Returns whether a GPU's caches had so many errors in its life that NVIDIA wants its field diagnostics run."""
+    status = library.c_nvmlEccSramErrorStatus_v1_t()
+    library.nvmlDeviceGetSramEccErrorStatus(handle, ctypes.byref(status))
+    return bool(status.bThresholdExceeded)
+
+
 def _field(name: str) -> Callable[[Any, Any], int]:
     """Returns a reader of a field that is a whole number of 32 bits; those that we read are signed or small."""
 
@@ -199,6 +206,7 @@ _READERS: Mapping[Fact, Callable[[Any, Any], Any]] = {
     Fact.ECC_MODE: lambda library, handle: library.nvmlDeviceGetEccMode(handle)[0],
     Fact.ECC_UNCORRECTED: _ecc("UNCORRECTED"),
     Fact.ECC_CORRECTED: _ecc("CORRECTED"),
+    Fact.SRAM_EXCEEDED: _sram_exceeded,
     Fact.REMAPPED: lambda library, handle: tuple(library.nvmlDeviceGetRemappedRows(handle)),
     Fact.RETIRED_PENDING: lambda library, handle: library.nvmlDeviceGetRetiredPagesPendingStatus(handle),
     Fact.RECOVERY: _field("GET_GPU_RECOVERY_ACTION"),
