@@ -39,6 +39,7 @@ class Reason(StrEnum):
     NODES_STARTING = "NodesStarting"
     NODES_DOWN = "NodesDown"
     NODES_DRAINED = "NodesDrained"
+    SAME_CHECK_ON_MANY_NODES = "SameCheckOnManyNodes"
     NODES_UNPLACED = "NodesUnplaced"
     NODES_UNTESTED = "NodesUntested"
     DRAINED_BY_PEOPLE = "DrainedByPeople"

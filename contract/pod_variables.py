@@ -45,7 +45,6 @@ class NodeKey(StrEnum):
     RDMA = "rdma"
     RDMA_ADAPTERS = "rdmaAdapters"
     OTHER_GPUS = "otherGpus"
-    DISABLED_CHECKS = "disabledChecks"
     UNKNOWN_DRAINS = "unknownDrains"
     HANGS_AFTER = "hangsAfter"
 

@@ -74,7 +74,6 @@ def _hangs_variable(config: Config, node_set: NodeSetConfig) -> dict[str, Any]:
 def _health_variable(checks: Checks) -> dict[str, Any]:
     """Part of SLURM_NODE for health checks. Only what is no default is there, so that other nodes keep their pods."""
     return {
-        **({NodeKey.DISABLED_CHECKS: sorted(checks.disabled)} if checks.disabled else {}),
         **({NodeKey.UNKNOWN_DRAINS: True} if checks.unknown is UnknownPolicy.DRAIN else {}),
     }
 

@@ -1,6 +1,10 @@
-"""The site's scripts: the ConfigMaps by which they reach pods and jobs, and the keys of slurm.conf that start them."""
+"""The site's scripts: the ConfigMaps by which they reach pods and jobs, and the keys of slurm.conf that start them.
+
+Checks that are switched off reach nodes by the same ConfigMap: that takes no new pod.
+"""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from components.config import Config
@@ -38,8 +42,10 @@ def data(scripts: Scripts, kinds: Sequence[Kind]) -> dict[str, str]:
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """Return the ConfigMaps with scripts, as far as there are any: of nodes, of tasks and of slurmctld."""
+    """Return the ConfigMaps with scripts and disabled checks, if there are any: of nodes, of tasks and of slurmctld."""
     places = {name: data(config.slurm.scripts, kinds) for name, kinds in PLACES.items()}
+    if disabled := config.health.checks.disabled:
+        places[names.NODE_SCRIPTS][Path(paths.DISABLED_CHECKS).name] = "".join(f"{check}\n" for check in disabled)
     return [
         Manifest(declared(config, "v1", "ConfigMap", name, "configuration", {"data": files}))
         for name, files in places.items()

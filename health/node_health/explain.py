@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from contract import reasons
+from contract.printable import printable
 from node_health import history, node, report
 from node_health.check import Machine
 from node_health.checks.network.controller import SCONTROL
@@ -152,4 +153,4 @@ def main(name: str = "") -> int:
 def _record(name: str) -> str:
     """Returns what scontrol prints of a node within some seconds, empty if it fails."""
     answered = tool.run(Machine(), ["/usr/bin/timeout", str(ANSWERS_WITHIN), SCONTROL, "-o", "show", "node", name])
-    return answered.printed if answered.code == 0 else ""
+    return printable(answered.printed) if answered.code == 0 else ""

@@ -17,6 +17,7 @@ HISTORY = FOLDER / "health-history.json"
 UNFIT = FOLDER / "unfit"
 """File with the reason why the node must take no job. It exists only while a check fails. The prolog reads it."""
 LOCK = FOLDER / "health.lock"
+DISABLED = Path(paths.DISABLED_CHECKS)
 HANGING = FOLDER / "hanging"
 COUNTERS = FOLDER / "counters"
 """Folder with counters of earlier runs, for rates."""
@@ -43,7 +44,7 @@ class Declared:
         submounts: paths of the jail that are mounts of their own.
         shm_mib: size of the jail's /dev/shm.
         controller: slurmctld's host and port.
-        disabled: checks that the administrator switched off.
+        disabled: checks that the administrator switched off. A file of its own has them, which changes under the pod.
         unknown_drains: whether a check that could not look drains the node; else it is noted.
         hangs_after: seconds after which a quiet job is told of; 0: never.
     """
@@ -74,15 +75,22 @@ def write(declared: Declared, file: Path = DECLARED) -> None:
     put(file, json.dumps(dataclasses.asdict(declared)))
 
 
-def read(file: Path = DECLARED) -> Declared:
-    """Reads it.
+def read(file: Path = DECLARED, disabled: Path = DISABLED) -> Declared:
+    """Reads it, with the checks that are switched off now.
 
     Raises:
         OSError: the pod's entry has not written it yet.
     """
     said: dict[str, Any] = json.loads(file.read_text())
     lists: dict[str, Any] = {key: tuple(value) for key, value in said.items() if isinstance(value, list)}
-    return Declared(**{**said, **lists})
+    return Declared(**{**said, **lists, "disabled": _lines(disabled)})
+
+
+def _lines(file: Path) -> tuple[str, ...]:
+    try:
+        return tuple(line for line in file.read_text().splitlines() if line)
+    except FileNotFoundError:
+        return ()
 
 
 def put(file: Path, text: str) -> None:

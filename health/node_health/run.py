@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from contract.printable import printable
 from node_health import node, time_box
 from node_health.answering import Question
 from node_health.check import SECONDS, Applies, CannotJudgeError, Check, DoesNotApplyError, Machine
@@ -83,13 +84,14 @@ def report_of(checks: Iterable[Check], answers: Mapping[str, Timed]) -> Report:
     for check in checks:
         timed = answers.get(check.name, Timed(Skipped(SWITCHED_OFF)))
         if isinstance(timed.answer, Skipped):
-            skipped[check.name] = timed.answer.why
+            skipped[check.name] = printable(timed.answer.why)
         else:
             results.append(_result(check, timed.answer, timed.seconds))
     return Report(tuple(results), skipped, time.time())
 
 
 def _result(check: Check, finding: Finding, seconds: float) -> Result:
+    finding = replace(finding, evidence=printable(finding.evidence))
     if finding.verdict is Verdict.PASS:
         return Result(check.name, finding, seconds=seconds)
     # Nobody knows what to repair where nobody could look.

@@ -31,7 +31,7 @@ def test_each_gpu_answers_each_question_or_has_no_such_thing(snapshot: Snapshot,
     assert len(snapshot.gpus) == len(device_files)
     for gpu in snapshot.gpus:
         assert {fact: str(error) for fact, error in gpu.unread.items() if error.code not in NOT_SUPPORTED} == {}
-        assert gpu.facts[Fact.TEMPERATURE] < gpu.facts[Fact.SLOWDOWN_TEMPERATURE]
+        assert gpu.lacks(Fact.DEGREES_LEFT) or gpu.facts[Fact.DEGREES_LEFT] > 0
 
 
 def test_every_check_of_gpus_comes_to_a_verdict(snapshot: Snapshot, device_files: list[Path]) -> None:

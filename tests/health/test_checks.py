@@ -94,6 +94,19 @@ def test_a_submount_that_refuses_root_to_list_it_answers(tmp_path: Path, monkeyp
     assert answer(machine, CHECKS["submounts"])[:2] == ("PASS", "/scratch answer")
 
 
+def test_a_submount_that_refuses_root_its_size_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kerberos and FUSE may do so to root, and users' jobs work there."""
+    machine, real = fake_machine.build(tmp_path), os.statvfs
+
+    def refuses(path: Path) -> os.statvfs_result:
+        if path.name == "scratch":
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr(os, "statvfs", refuses)
+    assert answer(machine, CHECKS["submounts"])[:2] == ("PASS", "/scratch answer")
+
+
 def test_each_check_has_scenarios() -> None:
     assert sorted(SCENARIOS) == sorted(CHECKS)
     assert len(CHECKS) >= 30

@@ -43,7 +43,7 @@ def test_its_structures_have_the_bindings_sizes() -> None:
     """The compiler proves the same numbers."""
     sizes = {name: int(size) for size, name in re.findall(r"_Static_assert\(sizeof.*? == (\d+), \"(\w+)\"", CALLS)}
     assert sizes == {name: ctypes.sizeof(getattr(pynvml, f"c_{name}")) for name in sizes}
-    assert len(sizes) == 3
+    assert len(sizes) == 5
 
 
 def test_its_codes_are_the_bindings() -> None:
@@ -53,6 +53,7 @@ def test_its_codes_are_the_bindings() -> None:
     assert codes == {name: getattr(pynvml, f"NVML_ERROR_{name}") for name in codes}
     assert len(codes) > 4
     assert f"#define RECOVERY_ACTION_FIELD {pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION} " in CALLS
+    assert f"#define SLOWDOWN_FIELD {pynvml.NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT} " in CALLS
     version = int(re.findall(r"#define FABRIC_INFO_VERSION (\d+)U", CALLS)[0])
     assert version << 24 | ctypes.sizeof(pynvml.c_nvmlGpuFabricInfoV_t) == pynvml.c_nvmlGpuFabricInfoV_t().version
 

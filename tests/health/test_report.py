@@ -156,10 +156,19 @@ def test_a_later_run_lifts_the_drain_by_a_check_that_only_the_start_makes(
 def test_declared_facts_survive_being_written_down(tmp_path: Path) -> None:
     declared = node.Declared(
         cpus=8, shares_cpus=True, memory_mib=100, gpus=2, mig=True, least_free_percent=3, submounts=("/a", "/b"),
-        disabled=("clock",), unknown_drains=True,
+        unknown_drains=True,
     )  # fmt: skip
     node.write(declared, tmp_path / "declared.json")
-    assert node.read(tmp_path / "declared.json") == declared
+    assert node.read(tmp_path / "declared.json", tmp_path / "disabled") == declared
+
+
+def test_a_check_is_switched_off_and_on_again_under_the_pod(tmp_path: Path) -> None:
+    declared, disabled = tmp_path / "declared.json", tmp_path / "disabledChecks"
+    node.write(node.Declared(), declared)
+    disabled.write_text("clock\ngpu pcie\n")
+    assert node.read(declared, disabled).disabled == ("clock", "gpu pcie")
+    disabled.unlink()
+    assert node.read(declared, disabled).disabled == ()
 
 
 def test_policy_decides_whether_a_check_that_could_not_look_drains_or_is_noted() -> None:

@@ -15,7 +15,7 @@ import pynvml
 import pytest
 from node_health import catalogue, report, run
 from node_health.check import Applies, Check, DoesNotApplyError, Machine
-from node_health.verdict import Action, Finding, Verdict, fails, passes
+from node_health.verdict import Action, Finding, Verdict, fails, passes, warns
 from published import schema
 
 from contract.reasons import Check as Name
@@ -75,6 +75,21 @@ def test_a_result_says_what_to_do_and_a_pass_nothing(tmp_path: Path) -> None:
         ("mend it", Action.RESTART_BM),
         ("", Action.NONE),
     ]
+
+
+def test_evidence_is_one_line_that_acts_on_no_terminal(tmp_path: Path) -> None:
+    """A user chooses the names of processes, and of what a check could not find."""
+    name = "train\x1b]0;root\x07\nPASS    gpus: 8"
+
+    def absent(machine: Machine) -> int:
+        raise DoesNotApplyError(name)
+
+    found = run.run(
+        Machine(root=tmp_path), [check(Name.DNS, lambda facts, machine: warns(name)), check(Name.NVME, look=absent)]
+    )
+    told = r"train\x1b]0;root\x07 PASS gpus: 8"
+    assert [result.line for result in found.results] == [f"WARNING dns: {told}"]
+    assert found.skipped == {"nvme": told}
 
 
 def test_a_report_has_the_form_of_the_published_schema(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from node_health.sources import counters, gpu_facts, interfaces, kmsg, mounts, p
 from node_health.sources import nvml as source
 from node_health.sources.counters import Increase
 from node_health.sources.gone import gone
+from node_health.sources.nvidia_errors import xids
+from node_health.verdict import Action
 
 from tests.health.fakes import fake_machine
 from tests.health.fakes.nvml import Nvml
@@ -33,6 +35,13 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def grown(machine: Machine, value: int) -> tuple[int, float]:
     found = counters.increase(machine, "x", {"a": value})
     return found.by["a"], found.hours
+
+
+def test_xids_that_drain_a_node_are_those_that_need_a_reset_or_restart_by_nvidias_catalog() -> None:
+    drain = (46, 48, 54, 62, 64, 79, 95, 109, 110, 119, 120, 140, 143, 151, 158)
+    assert sorted(xids.FATAL) == [*drain]
+    assert {xids.XIDS[number].action for number in (13, 31, 43, 45, 94)} == {Action.RESTART_APP, Action.IGNORE}
+    assert len(xids.XIDS) > 90
 
 
 def test_counters_are_compared_with_an_hour_ago(tmp_path: Path, now: list[float]) -> None:

@@ -50,7 +50,10 @@ class UnknownPolicy(StrEnum):
 class Checks(Model):
     """Policy for single checks; docs/health.md lists them."""
 
-    disabled: list[Check] = setting("Checks that are not made. A drain that one of them made is lifted.", factory=list)
+    disabled: list[Check] = setting(
+        "Checks that are not made. A drain that one of them made is lifted, within some minutes and without a new pod.",
+        factory=list,
+    )
     unknown: UnknownPolicy = setting(
         "What becomes of a node when a check could not look, as without an answer of the driver: note writes it to the "
         "node's Extra, drain drains the node until the check can look again.",

@@ -15,6 +15,7 @@
  *   3 closed 4        It is counted, and nobody gets it: that ends with this code.
  *   3 uncorrected 7   Another value of a fact of scenario.c. Commas separate several numbers. A dash: it has none.
  *   3 processes -26   It has none, and the question ends with this code.
+ *   3 margin 0xfffffffe   A negative number: -2.
  *   3 links 110       The states of its NVLinks, one digit for each.
  *   3 name NVIDIA L4  Its product.
  *   tool dcgmi ...    For the fakes of programs, see ../gpu_tools. */
@@ -26,6 +27,7 @@
 
 #define DRIVER_VERSION "570.86.15"
 #define RECOVERY_ACTION_FIELD 230 /* NVML_FI_DEV_GET_GPU_RECOVERY_ACTION */
+#define SLOWDOWN_FIELD 194        /* NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT */
 #define FABRIC_INFO_VERSION 2U    /* nvmlGpuFabricInfo_v2 */
 
 /* Layouts of nvml.h. */
@@ -46,6 +48,15 @@ struct process {
     unsigned long long memory;
     unsigned gpu_instance, compute_instance;
 };
+struct sram {
+    unsigned version;
+    unsigned long long counts[11];
+    unsigned exceeded;
+};
+struct margin {
+    unsigned version;
+    int margin;
+};
 struct fabric_info {
     unsigned version;
     unsigned char cluster[16];
@@ -54,6 +65,8 @@ struct fabric_info {
 };
 _Static_assert(sizeof(struct field_value) == 40, "nvmlFieldValue_t");
 _Static_assert(sizeof(struct process) == 24, "nvmlProcessInfo_t");
+_Static_assert(sizeof(struct sram) == 104, "nvmlEccSramErrorStatus_v1_t");
+_Static_assert(sizeof(struct margin) == 8, "nvmlMarginTemperature_v1_t");
 _Static_assert(sizeof(struct fabric_info) == 36, "nvmlGpuFabricInfo_v2_t");
 
 /* Returns the code with which a question about a GPU ends. */
@@ -167,6 +180,12 @@ CALL(nvmlDeviceGetTotalEccErrors, struct gpu *gpu, unsigned kind, unsigned count
     return answer_large(gpu, kind ? UNCORRECTED : CORRECTED, count);
 }
 
+CALL(nvmlDeviceGetSramEccErrorStatus, struct gpu *gpu, struct sram *status) {
+    if (status->version != (1U << 24 | sizeof(*status)))
+        return ARGUMENT_VERSION_MISMATCH;
+    return answer(gpu, SRAM, 0, &status->exceeded);
+}
+
 CALL(nvmlDeviceGetRemappedRows, struct gpu *gpu, unsigned *corrected, unsigned *uncorrected, unsigned *pending,
      unsigned *failed) {
     int code = answer_two(gpu, REMAPPED, corrected, uncorrected);
@@ -181,12 +200,22 @@ NUMBER(nvmlDeviceGetRetiredPagesPendingStatus, RETIRED)
 
 CALL(nvmlDeviceGetFieldValues, struct gpu *gpu, int count, struct field_value *values) {
     for (int index = 0; index < count; index++) {
+        unsigned *number = &values[index].value.number;
         values[index].type = 1; /* NVML_VALUE_TYPE_UNSIGNED_INT */
-        values[index].code = values[index].field == RECOVERY_ACTION_FIELD
-                                 ? answer(gpu, RECOVERY, 0, &values[index].value.number)
-                                 : NOT_SUPPORTED;
+        if (values[index].field == RECOVERY_ACTION_FIELD)
+            values[index].code = answer(gpu, RECOVERY, 0, number);
+        else if (values[index].field == SLOWDOWN_FIELD)
+            values[index].code = answer(gpu, SLOWDOWN_MARGIN, 0, number);
+        else
+            values[index].code = NOT_SUPPORTED;
     }
     return SUCCESS;
+}
+
+CALL(nvmlDeviceGetMarginTemperature, struct gpu *gpu, struct margin *margin) {
+    if (margin->version != (1U << 24 | sizeof(*margin)))
+        return ARGUMENT_VERSION_MISMATCH;
+    return answer(gpu, MARGIN, 0, (unsigned *)&margin->margin);
 }
 
 CALL(nvmlDeviceGetNvLinkState, struct gpu *gpu, unsigned link, unsigned *active) {
@@ -226,6 +255,7 @@ NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, MAX_GENERATION)
 NUMBER(nvmlDeviceGetPcieReplayCounter, REPLAYS)
 NUMBER(nvmlDeviceGetPerformanceState, STATE)
 NUMBER(nvmlDeviceGetPersistenceMode, PERSISTENCE)
+NUMBER(nvmlDeviceGetVirtualizationMode, VIRTUALIZATION)
 
 CALL(nvmlDeviceGetComputeRunningProcesses_v3, struct gpu *gpu, unsigned *count, struct process *processes) {
     unsigned running = 0, room = *count;

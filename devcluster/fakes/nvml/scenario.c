@@ -24,6 +24,7 @@ static const struct {
     [ECC] = {"ecc", {1}, 0},
     [UNCORRECTED] = {"uncorrected", {0}, 0},
     [CORRECTED] = {"corrected", {0}, 0},
+    [SRAM] = {"sram_exceeded", {0}, 0},
     [REMAPPED] = {"remapped", {0, 0, 0, 0}, 0}, /* corrected, uncorrected, pending, failed */
     [RETIRED] = {"retired", {0}, 1},
     [RECOVERY] = {"recovery", {0}, 0},
@@ -36,6 +37,8 @@ static const struct {
     [DEFAULT_POWER] = {"default_power", {700000}, 0},
     [TEMPERATURE] = {"temperature", {31}, 0},
     [SLOWDOWN] = {"slowdown", {95}, 0},
+    [MARGIN] = {"margin", {56}, 0},
+    [SLOWDOWN_MARGIN] = {"slowdown_margin", {0xfffffffe}, 0}, /* -2 */
     [WIDTH] = {"width", {16}, 0},
     [MAX_WIDTH] = {"max_width", {16}, 0},
     [GENERATION] = {"generation", {5}, 0},
@@ -46,6 +49,7 @@ static const struct {
     [PROCESSES] = {"processes", {0}, 0},
     [FABRIC] = {"fabric", {3, 0, 0}, 0}, /* state, status, health */
     [MIG] = {"mig", {0, 0}, 0},          /* now, after a reset */
+    [VIRTUALIZATION] = {"virtualization", {0}, 0},
 };
 
 struct gpu fake_gpus[MOST_GPUS];

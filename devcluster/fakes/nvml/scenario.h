@@ -19,6 +19,7 @@ enum fact {
     ECC,
     UNCORRECTED,
     CORRECTED,
+    SRAM,
     REMAPPED,
     RETIRED,
     RECOVERY,
@@ -31,6 +32,8 @@ enum fact {
     DEFAULT_POWER,
     TEMPERATURE,
     SLOWDOWN,
+    MARGIN,
+    SLOWDOWN_MARGIN,
     WIDTH,
     MAX_WIDTH,
     GENERATION,
@@ -41,6 +44,7 @@ enum fact {
     PROCESSES,
     FABRIC,
     MIG,
+    VIRTUALIZATION,
     FACTS
 };
 

@@ -26,6 +26,7 @@ class Fact(StrEnum):
     ECC_MODE = "ECC mode"
     ECC_UNCORRECTED = "uncorrected ECC errors"
     ECC_CORRECTED = "corrected ECC errors"
+    SRAM_EXCEEDED = "threshold of SRAM errors"
     REMAPPED = "remapped rows"
     RETIRED_PENDING = "retired pages"
     RECOVERY = "recovery action"
@@ -37,8 +38,7 @@ class Fact(StrEnum):
     DEFAULT_CLOCK = "default application clock"
     POWER_LIMIT = "enforced power limit"
     DEFAULT_POWER_LIMIT = "default power limit"
-    TEMPERATURE = "temperature"
-    SLOWDOWN_TEMPERATURE = "slowdown temperature"
+    DEGREES_LEFT = "distance from the temperature of a slowdown"
     PCIE_WIDTH = "PCIe width"
     MAX_PCIE_WIDTH = "widest PCIe link"
     PCIE_GENERATION = "PCIe generation"
@@ -49,6 +49,7 @@ class Fact(StrEnum):
     PROCESSES = "processes"
     FABRIC = "fabric state"
     MIG = "MIG mode"
+    VIRTUALIZATION = "virtualization mode"
 
 
 THROTTLES: Mapping[int, str] = {
@@ -123,6 +124,7 @@ class Snapshot:
         module: version of the kernel's module; empty: nobody says.
         grew: increase of counters, named by the GPU's id and the fact.
         throttled: GPU's id → for how many seconds the hardware slows it down.
+        hot: GPU's id → for how many seconds it is at the temperature of a slowdown.
         links_gone: names of NVLinks that were up in an earlier run of this pod, and are not now.
         idle: whether no job runs here.
     """
@@ -134,6 +136,7 @@ class Snapshot:
     module: str = ""
     grew: Increase = field(default_factory=lambda: Increase({}))
     throttled: Mapping[str, float] = field(default_factory=dict)
+    hot: Mapping[str, float] = field(default_factory=dict)
     links_gone: tuple[str, ...] = ()
     idle: bool = True
 

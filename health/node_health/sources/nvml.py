@@ -53,6 +53,7 @@ def snapshot(library: Any, machine: Machine) -> Snapshot:
         gpus = tuple(gpu for gpu in counted if not (gpu.lost and gpu.lost.code == NO_PERMISSION))
         grew = increase(machine, "gpus", dict(_counters(gpus)))
         idle = not machine.once(jobs.look).running
+        hot = [gpu.uuid for gpu in gpus if gpu.facts.get(Fact.DEGREES_LEFT, 1) <= 0]
         slowed = [gpu.uuid for gpu in gpus if gpu.facts.get(Fact.THROTTLED, 0) & sum(THROTTLES)]
         return Snapshot(
             gpus,
@@ -60,6 +61,7 @@ def snapshot(library: Any, machine: Machine) -> Snapshot:
             module=module_version(machine),
             grew=grew,
             throttled=lasting(machine, "throttled", slowed),
+            hot=lasting(machine, "hot", hot),
             links_gone=gone(machine, "nvlinks", list(_links_up(gpus))),
             idle=idle,
         )
@@ -124,11 +126,39 @@ def _ecc(kind: str) -> Callable[[Any, Any], Any]:
     )
 
 
-def _recovery(library: Any, handle: Any) -> int:
-    value = library.nvmlDeviceGetFieldValues(handle, [library.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION])[0]
-    if value.nvmlReturn:
-        raise library.NVMLError(value.nvmlReturn)
-    return int(value.value.uiVal)
+def _sram_exceeded(library: Any, handle: Any) -> bool:
+    """Returns whether a GPU's caches had so many errors in its life that NVIDIA wants its field diagnostics run."""
+    status = library.c_nvmlEccSramErrorStatus_v1_t()
+    library.nvmlDeviceGetSramEccErrorStatus(handle, ctypes.byref(status))
+    return bool(status.bThresholdExceeded)
+
+
+def _field(name: str) -> Callable[[Any, Any], int]:
+    """Returns a reader of a field that is a whole number of 32 bits; those that we read are signed or small."""
+
+    def read(library: Any, handle: Any) -> int:
+        value = library.nvmlDeviceGetFieldValues(handle, [getattr(library, f"NVML_FI_DEV_{name}")])[0]
+        if value.nvmlReturn:
+            raise library.NVMLError(value.nvmlReturn)
+        return int(value.value.siVal)
+
+    return read
+
+
+def _degrees_left(library: Any, handle: Any) -> int:
+    """Returns how far a GPU is below the temperature at which the hardware slows it down.
+
+    Later drivers no longer say that temperature of GPUs since Ada (nvml.h, nvmlDeviceGetTemperatureThreshold). They say
+    T.Limit, as nvidia-smi calls it: an H100 slows down at -2, a B200 at -3.
+    """
+    try:
+        slowdown = library.nvmlDeviceGetTemperatureThreshold(handle, library.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN)
+    except library.NVMLError as error:
+        if error.value not in NOT_SUPPORTED:
+            raise
+        limit = _field("TEMPERATURE_SLOWDOWN_TLIMIT")(library, handle)
+        return int(library.nvmlDeviceGetMarginTemperature(handle)) - limit
+    return int(slowdown) - int(library.nvmlDeviceGetTemperature(handle, library.NVML_TEMPERATURE_GPU))
 
 
 def _links(library: Any, handle: Any) -> Iterator[Any]:
@@ -176,9 +206,10 @@ _READERS: Mapping[Fact, Callable[[Any, Any], Any]] = {
     Fact.ECC_MODE: lambda library, handle: library.nvmlDeviceGetEccMode(handle)[0],
     Fact.ECC_UNCORRECTED: _ecc("UNCORRECTED"),
     Fact.ECC_CORRECTED: _ecc("CORRECTED"),
+    Fact.SRAM_EXCEEDED: _sram_exceeded,
     Fact.REMAPPED: lambda library, handle: tuple(library.nvmlDeviceGetRemappedRows(handle)),
     Fact.RETIRED_PENDING: lambda library, handle: library.nvmlDeviceGetRetiredPagesPendingStatus(handle),
-    Fact.RECOVERY: _recovery,
+    Fact.RECOVERY: _field("GET_GPU_RECOVERY_ACTION"),
     Fact.LINKS: _link_states,
     Fact.LINK_ERRORS: _link_errors,
     Fact.THROTTLED: _throttled,
@@ -191,10 +222,7 @@ _READERS: Mapping[Fact, Callable[[Any, Any], Any]] = {
     ),
     Fact.POWER_LIMIT: lambda library, handle: library.nvmlDeviceGetEnforcedPowerLimit(handle) // 1000,
     Fact.DEFAULT_POWER_LIMIT: lambda library, handle: library.nvmlDeviceGetPowerManagementDefaultLimit(handle) // 1000,
-    Fact.TEMPERATURE: lambda library, handle: library.nvmlDeviceGetTemperature(handle, library.NVML_TEMPERATURE_GPU),
-    Fact.SLOWDOWN_TEMPERATURE: lambda library, handle: library.nvmlDeviceGetTemperatureThreshold(
-        handle, library.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
-    ),
+    Fact.DEGREES_LEFT: _degrees_left,
     Fact.PCIE_WIDTH: lambda library, handle: library.nvmlDeviceGetCurrPcieLinkWidth(handle),
     Fact.MAX_PCIE_WIDTH: lambda library, handle: library.nvmlDeviceGetMaxPcieLinkWidth(handle),
     Fact.PCIE_GENERATION: lambda library, handle: library.nvmlDeviceGetCurrPcieLinkGeneration(handle),
@@ -205,4 +233,5 @@ _READERS: Mapping[Fact, Callable[[Any, Any], Any]] = {
     Fact.PROCESSES: lambda library, handle: len(library.nvmlDeviceGetComputeRunningProcesses(handle)),
     Fact.FABRIC: _fabric,
     Fact.MIG: lambda library, handle: tuple(library.nvmlDeviceGetMigMode(handle)),
+    Fact.VIRTUALIZATION: lambda library, handle: int(library.nvmlDeviceGetVirtualizationMode(handle)),
 }

@@ -1,10 +1,14 @@
 """A node that is not fit for jobs gives itself none, says why, and takes them again when it is; other drains stay."""
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from slurm_node.conditions.drains import (
+    LONGEST_REASON,
     Causes,
     Drain,
     NodeRecord,
@@ -100,6 +104,18 @@ def test_a_reason_that_is_no_text_is_read(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_sentence_becomes_one_line_that_slurm_takes() -> None:
     assert plain('a "b"\n\tc é') == "a 'b' c"
+
+
+@given(st.text(min_size=1, max_size=400))
+@example("no space left [alice@2026-01-01T00:00:00]")
+@example("x" * 199 + "\u2028y")
+def test_whatever_a_check_says_a_drains_reason_is_one_printable_line_that_stays_the_nodes_own(said: str) -> None:
+    drained = reaction({JAIL: None, SPACE: said}, by_root(False, ""))
+    assert isinstance(drained, Drain)
+    assert re.fullmatch(r"pulumi-slurm:health space: [ -~]*", drained.reason)
+    assert len(drained.reason) <= LONGEST_REASON
+    shown = f"NodeName=cpu-0 State=IDLE+DRAIN Reason={drained.reason} [root@2026-01-01T00:00:00]"
+    assert parse_record(shown) == by_root(True, drained.reason), "else the node would never lift it"
 
 
 class Slurmctld:

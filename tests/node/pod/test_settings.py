@@ -50,15 +50,14 @@ def test_a_variable_that_is_no_object_is_named(text: str) -> None:
 
 
 def test_a_worker_declares_to_its_health_checks_what_the_program_said() -> None:
-    said = node(rdma=2, disabledChecks=["clock"], unknownDrains=True, gres="gpu:h100:8")
+    said = node(rdma=2, unknownDrains=True, gres="gpu:h100:8")
     jail = settings.read_jail(
         {"SLURM_JAIL": json.dumps({"revision": "r", "tmpMib": 64, "shmMib": 96, "submounts": [{"path": "/scratch"}]})}
     )
     assert worker.declared(said, jail) == Declared(
         cpus=2, memory_mib=2048, gpus=8, rdma=2, submounts=("/scratch",), shm_mib=96, controller="c:6817",
-        disabled=("clock",), unknown_drains=True,
+        unknown_drains=True,
     )  # fmt: skip
-    assert worker.declared(node(), jail).disabled == ()
     assert worker.declared(node(rdma=1, rdmaAdapters=8), jail).rdma_adapters == 8
     assert worker.declared(node(gres="gpu:mi300:8"), jail).nvidia
     assert not worker.declared(node(gres="gpu:mi300:8", otherGpus=True), jail).nvidia

@@ -12,6 +12,7 @@ from components import slurm_cluster
 from components.config import Config, parse
 from components.config.model import model_of
 from components.slurm.conf import gres_conf, slurm_conf, slurmdbd_conf
+from contract import names
 from tests.unit.effects import (
     accounting_effects,
     addon_effects,
@@ -254,7 +255,12 @@ EFFECTS: list[Effect] = [
     ("health.interval", "2m", has("HealthCheckInterval=120"), True),
     ("health.nodeStates", ["IDLE"], has("HealthCheckNodeState=IDLE"), True),
     ("health.leastFreePercent", 7, worker("leastFreePercent"), 7),
-    ("health.checks.disabled", ["nvme", "clock"], worker("disabledChecks"), ["clock", "nvme"]),
+    (
+        "health.checks.disabled",
+        ["nvme", "clock"],
+        lambda c: body(c, "ConfigMap", names.NODE_SCRIPTS)["data"]["disabledChecks"],
+        "nvme\nclock\n",
+    ),
     ("health.checks.unknown", "drain", worker("unknownDrains"), True),
     ("slurm.cgroupPlugin", "disabled", lambda c: slurm_conf.cgroup_conf(c), "CgroupPlugin=disabled\n"),
     ("slurm.constrainCores", True, lambda c: slurm_conf.cgroup_conf(c).splitlines()[-1], "ConstrainCores=yes"),

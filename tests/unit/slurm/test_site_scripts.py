@@ -151,6 +151,15 @@ def test_a_script_may_be_a_file_of_the_project(tmp_path: Path, monkeypatch: pyte
     assert config_maps(config)[names.NODE_SCRIPTS]["epilog.scratch"] == RUN
 
 
+def test_checks_are_switched_off_without_a_new_pod() -> None:
+    """A check that drains a whole fleet by mistake must not cost each node a restart."""
+    before, off = parse(SMALL), parse(changed("health", {"checks": {"disabled": ["nvme", "gpu pcie"]}}))
+    assert config_maps(off) == {names.NODE_SCRIPTS: {"disabledChecks": "nvme\ngpu pcie\n"}}
+    assert config_maps(before) == {}
+    template = body(before, "StatefulSet", "cpu")["spec"]["template"]
+    assert body(off, "StatefulSet", "cpu")["spec"]["template"] == template
+
+
 def test_an_interpreter_may_be_any_of_the_image() -> None:
     texts = [*(f"#!{path} -e\n" for path in INTERPRETERS), "#! /bin/sh\n", "#!/usr/bin/env bash\n"]
     wanted = [script(f"s{number}", text) for number, text in enumerate(texts)]

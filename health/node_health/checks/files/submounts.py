@@ -76,6 +76,8 @@ def _ask(machine: Machine, path: str, mounted: Mapping[str, mounts.Mount]) -> Su
         # A server that refuses root to list a folder of users has answered.
         with suppress(PermissionError), os.scandir(machine.path(point)) as entries:
             next(entries, None)
+    except PermissionError:  # Not even the size, as with Kerberos or FUSE: it has answered, too.
+        return Submount()
     except OSError as error:
         return Submount(wrong=f"returns an error: {error.strerror}")
     return Submount(room)

@@ -9,13 +9,19 @@ from node_health.verdict import Action, Finding, fails, passes, warns
 
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
-    """FAIL after an uncorrected error, WARNING when ECC is off or many errors were corrected."""
+    """FAIL after an uncorrected error, WARNING when ECC is off, many errors were corrected or SRAM had too many.
+
+    The last is of the GPU's whole life (NVIDIA, Xid catalog, Xid 48): other counters begin anew with each reset.
+    """
 
     def one(gpu: Gpu) -> Finding:
         if not gpu.read(Fact.ECC_MODE):
             return warns(f"{gpu}: ECC is off")
         if gpu.read(Fact.ECC_UNCORRECTED):
             return fails(f"{gpu}: uncorrected memory errors since the driver was loaded")
+        if gpu.facts.get(Fact.SRAM_EXCEEDED):
+            told = f"{gpu}: its caches had more memory errors than NVIDIA allows: run its field diagnostics"
+            return warns(told, Action.CONTACT_SUPPORT)
         most = thresholds.of().number("gpu.corrected")
         if snapshot.grew.per_hour(gpu_facts.key(gpu, Fact.ECC_CORRECTED)) > most:
             return warns(f"{gpu}: more than {most:g} corrected memory errors an hour", Action.IGNORE)
@@ -29,7 +35,7 @@ CHECK = Check(
     nvml.look,
     judge,
     fails="a GPU had memory errors that ECC could not correct",
-    warns="ECC is off, or corrected many errors",
+    warns="ECC is off, or corrected many errors; or a GPU's caches (SRAM) had too many in its life",
     remedy="reset the GPU; replace it if that happens again",
     action=Action.RESET_GPU,
     applies=Applies.NVIDIA,

@@ -6,6 +6,9 @@ from node_health.sources import gpu_facts, nvml
 from node_health.sources.gpu_facts import Fact, Gpu, Snapshot
 from node_health.verdict import Action, Finding, fails, passes, warns
 
+VGPU = 2
+"""nvml.h, NVML_GPU_VIRTUALIZATION_MODE_VGPU: a part of a GPU in a virtual machine. Its host may have made it by MIG."""
+
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
     """FAIL in MIG mode, WARNING when a reset would change that."""
@@ -14,6 +17,8 @@ def judge(snapshot: Snapshot, machine: Machine) -> Finding:
 
 def _one(gpu: Gpu, divided: bool) -> Finding:
     now, pending = gpu.read(Fact.MIG)
+    if now and gpu.facts.get(Fact.VIRTUALIZATION) == VGPU:
+        return passes("a virtual GPU, which its host made by MIG")
     if now and not divided:
         return fails(f"{gpu} is in MIG mode, and Slurm gives out whole GPUs")
     if pending != now:

@@ -9,29 +9,28 @@ from node_health.verdict import Action, Finding, fails, passes, warns
 
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
-    """FAIL at the temperature of a slowdown, WARNING near it.
+    """FAIL when a GPU is for long at the temperature of a slowdown, WARNING for less and near it."""
+    margin, longest = thresholds.of().number("gpu.temperatureMargin"), thresholds.of().number("gpu.throttledSeconds")
 
-    Later drivers no longer say that temperature of GPUs since Ada (nvml.h, nvmlDeviceGetTemperatureThreshold).
-    """
-    return gpu_facts.judged(snapshot, Fact.SLOWDOWN_TEMPERATURE, _one)
+    def one(gpu: Gpu) -> Finding:
+        left = gpu.read(Fact.DEGREES_LEFT)
+        if left <= 0:
+            hot = f"{gpu} is so hot that it slows down"
+            lasts = snapshot.hot.get(gpu.uuid, 0.0) >= longest
+            return fails(f"{hot}, for more than {longest:g} s") if lasts else warns(hot)
+        if left < margin:
+            return warns(f"{gpu} is within {margin:g} degrees Celsius of its slowdown")
+        return passes(f"{left} degrees Celsius below its slowdown")
 
-
-def _one(gpu: Gpu) -> Finding:
-    now, slowdown = gpu.read(Fact.TEMPERATURE), gpu.read(Fact.SLOWDOWN_TEMPERATURE)
-    if now >= slowdown:
-        return fails(f"{gpu} is at or above {slowdown} degrees Celsius, where it slows down")
-    margin = thresholds.of().number("gpu.temperatureMargin")
-    if now > slowdown - margin:
-        return warns(f"{gpu} is within {margin:g} degrees of {slowdown} degrees Celsius, where it slows down")
-    return passes(f"{now} degrees Celsius, slowdown at {slowdown}")
+    return gpu_facts.judged(snapshot, Fact.DEGREES_LEFT, one)
 
 
 CHECK = Check(
     reasons.Check.GPU_TEMPERATURE,
     nvml.look,
     judge,
-    fails="a GPU is so hot that it slows down",
-    warns="a GPU is nearly so hot",
+    fails="a GPU is for long so hot that it slows down",
+    warns="the same for a moment, or a GPU is nearly so hot",
     remedy="look at fans, filters and inlet temperature",
     action=Action.CHECK_MECHANICALS,
     applies=Applies.NVIDIA,

@@ -37,13 +37,15 @@ def look(machine: Machine) -> Fabric:
 def judge(fabric: Fabric, machine: Machine) -> Finding:
     """FAIL when one port is slower than its equals here, or lost lanes. WARNING when several or all are slower.
 
-    Several at one rate have a slower switch, such as that of the storage. What is usual is InfiniBand's: clouds have
+    Several at one rate have a slower switch, such as that of the storage. So may one have that is beyond the adapters
+    which the node needs: those that are declared, or one for each GPU. What is usual is InfiniBand's: clouds have
     Ethernet and adapters of their own at many rates.
     """
     ports = fabric.adapters.active
     groups = _equals(ports)
     slow = [told for group in groups for told in _slower(group)]
-    if single := [words for told in slow if len(told) == 1 for words in told]:
+    short = [told for group in groups if not _has_enough(group, machine) for told in _slower(group)]
+    if single := [words for told in short if len(told) == 1 for words in told]:
         return fails("; ".join(single), Action.CHECK_MECHANICALS)
     if narrow := [f"{port} has {port.width} lanes" for port in ports if _is_narrow(port)]:
         return fails("; ".join(narrow), Action.CHECK_MECHANICALS)
@@ -65,6 +67,12 @@ def _equals(ports: Sequence[Port]) -> list[list[Port]]:
     for port in ports:
         groups.setdefault((port.board, port.is_infiniband), []).append(port)
     return list(groups.values())
+
+
+def _has_enough(group: Sequence[Port], machine: Machine) -> bool:
+    """Returns whether as many ports of a group are fast as the node needs adapters, as far as anybody knows."""
+    best, needed = max(port.rate for port in group), machine.declared.rdma_adapters or machine.declared.gpus
+    return 0 < needed <= sum(port.rate == best for port in group)
 
 
 def _slower(group: Sequence[Port]) -> list[list[str]]:
@@ -91,8 +99,9 @@ CHECK = Check(
     reasons.Check.IB_RATE,
     look,
     judge,
-    fails="one port is slower than others of the same kind of board, or an InfiniBand port lost a lane",
-    warns="several ports are slower than others of the same kind of board, or all than usual with InfiniBand and these "
+    fails="one port is slower than others of the same kind of board, and fewer of these are fast than "
+    "`network.rdma.adapters`, or GPUs; or an InfiniBand port lost a lane",
+    warns="other ports are slower than others of the same kind of board, or all than usual with InfiniBand and these "
     "GPUs",
     remedy="look at cable, transceiver and switch port",
     applies=Applies.RDMA,

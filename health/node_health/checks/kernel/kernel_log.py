@@ -78,19 +78,20 @@ def gpu_events(messages: Iterable[Message]) -> list[Event]:
 def switch_events(messages: Iterable[Message]) -> list[Event]:
     """Returns the SXids: the driver itself says which ones are fatal (Fabric Manager user guide, "SXid Errors")."""
     matches = [match for message in messages if (match := re.search(_SXID, message.text))]
-    return [
-        Event(f"SXid {match[2]}", f"NVSwitch {match[1]}", Action.RESTART_BM, match[3] == "Fatal")
-        if match[3] == "Fatal"
-        else Event(f"SXid {match[2]}", f"NVSwitch {match[1]}", Action.IGNORE, fatal=False)
-        for match in matches
-    ]
+    return [_switch_event(f"NVSwitch {match[1]}", int(match[2]), fatal=match[3] == "Fatal") for match in matches]
+
+
+def _switch_event(device: str, number: int, *, fatal: bool) -> Event:
+    from node_health.sources.nvidia_errors import sxids
+
+    return Event(sxids.sentence(number), device, sxids.action(number, fatal), fatal)
 
 
 def _gpu_event(message: Message, device: str, number: int) -> Event:
     if recovery := re.search(_RECOVERY, message.text):
         name = f"Xid {number} (recovery action: {recovery[2]})"
         return Event(name, f"GPU {device}", Action.NONE if recovery[2] == _RECOVERED else Action.IGNORE, fatal=False)
-    from node_health.sources import xids
+    from node_health.sources.nvidia_errors import xids
 
     known = xids.XIDS.get(number)
     action = known.action if known else Action.CONTACT_SUPPORT

@@ -11,6 +11,8 @@ NOT_SUPPORTED, NOT_STARTED, IN_PROGRESS, COMPLETED = range(4)
 SUCCESS = 0
 TRUE = 1
 ROUTE_UNHEALTHY = 4
+CONFIGURATION, RIGHT = 8, 1
+"""Place of four bits; higher numbers are faults, such as no partition (NVML_GPU_FABRIC_HEALTH_MASK_INCORRECT_…)."""
 MILD = {0: "its bandwidth is degraded", 2: "a route recovers", 6: "it recovers from a timeout"}
 """Place of two bits in the fabric's health → what they say when they are TRUE (nvml.h,
 NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_…)."""
@@ -20,7 +22,7 @@ def judge(snapshot: Snapshot, machine: Machine) -> Finding:
     """FAIL unless the registration is complete, or where a route is unhealthy; WARNING for other faults of the fabric.
 
     Without a fabric manager GPUs stay "in progress" for ever, and CUDA does not start (NVIDIA NVSentinel, issue 889). A
-    single GPU of a machine may be in no fabric.
+    single GPU of a machine may be in no fabric, as in some virtual machines.
     """
     answering = snapshot.answering
     if answering and all(map(_needs_none, answering)):
@@ -34,14 +36,17 @@ def _needs_none(gpu: Gpu) -> bool:
 
 def _one(gpu: Gpu, alone: bool) -> Finding:
     state, status, health = gpu.read(Fact.FABRIC)
-    if state == IN_PROGRESS:
+    if state == IN_PROGRESS or (alone and state == NOT_STARTED):
         waits = f"{gpu} waits for the fabric manager"
         return warns(waits) if alone else fails(waits)
     if state != COMPLETED or status != SUCCESS:
         return fails(f"{gpu} is not in the fabric (state {state}, status {status})")
     if _says(health, ROUTE_UNHEALTHY):
         return fails(f"{gpu}: a route of the fabric is unhealthy")
-    if told := [words for place, words in MILD.items() if _says(health, place)]:
+    told = [words for place, words in MILD.items() if _says(health, place)]
+    if (wrong := health >> CONFIGURATION & 15) > RIGHT:
+        told.append(f"its configuration is wrong (code {wrong})")
+    if told:
         return warns(f"{gpu} in the fabric: {', '.join(told)}")
     return passes("in the fabric")
 
@@ -55,7 +60,8 @@ CHECK = Check(
     nvml.look,
     judge,
     fails="a GPU is not in the NVSwitches' fabric, also while the fabric manager is at work; or a route is unhealthy",
-    warns="the fabric recovers or has less bandwidth; a machine's only GPU waits for the fabric manager",
+    warns="the fabric recovers, has less bandwidth or is configured wrongly; a machine's only GPU waits for the fabric "
+    "manager",
     remedy="look at nvidia-fabricmanager on the Kubernetes node: its version must be the driver's",
     action=Action.RESET_GPU,
     applies=Applies.NVIDIA,

@@ -12,12 +12,12 @@ from node_health.verdict import Action, Finding, fails, passes
 
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
-    """FAIL when one is down or missing.
+    """FAIL when one is down or missing; of a machine's only GPU, when one went down since the pod began.
 
     GPUs in MIG mode do not reach each other (MIG user guide, "Application Considerations"). Some have no link up then.
     """
-    if machine.declared.gpus == 1:
-        raise DoesNotApplyError("a single GPU has nothing to link to")
+    if machine.declared.gpus == 1 and not snapshot.links_gone:
+        raise DoesNotApplyError("a single GPU has nothing to link to in its machine")
     if snapshot.answering and all(map(_has_none, snapshot.answering)):
         raise DoesNotApplyError("these GPUs have no NVLink")
     return gpu_facts.judged(snapshot, Fact.LINKS, lambda gpu: _one(gpu, snapshot.links_gone))

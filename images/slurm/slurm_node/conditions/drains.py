@@ -39,6 +39,7 @@ SETTLE_SECONDS = 20.0
 """Shortest time of a drain for a refused job, enough for a jail probe that began later."""
 SCONTROL_SECONDS = 10
 LONGEST_REASON = 200
+_TAME = str.maketrans('"[]', "'()")
 
 Causes = Mapping[str, str | None]
 """Start of a drain's reason → why no job may run here, or None when that is well.
@@ -104,8 +105,8 @@ def parse_record(text: str) -> NodeRecord:
 
 
 def plain(sentence: str) -> str:
-    """The sentence as one line that fits into a node's reason."""
-    return " ".join(re.sub(r"[^ -~]", " ", sentence).replace('"', "'").split())[:LONGEST_REASON]
+    """The sentence as one line that fits into a node's reason, without quotes and the brackets of its author."""
+    return " ".join(re.sub(r"[^ -~]", " ", sentence).translate(_TAME).split())[:LONGEST_REASON]
 
 
 class OwnDrain:

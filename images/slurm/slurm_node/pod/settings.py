@@ -30,7 +30,6 @@ class Node:
         rdma: number of RDMA resources of the pod.
         rdma_adapters: adapters that must have an active port; 0: as many as resources.
         other_gpus: whether its GPUs are not NVIDIA's.
-        disabled_checks: health checks that are not made.
         unknown_drains: whether a health check that could not look drains the node.
         hangs_after: seconds after which a quiet job is told of; 0: never.
         grace_seconds: how long sessions of a login node, or jobs of a worker, may stay after its deletion began.
@@ -54,7 +53,6 @@ class Node:
     rdma: int = 0
     rdma_adapters: int = 0
     other_gpus: bool = False
-    disabled_checks: tuple[str, ...] = ()
     unknown_drains: bool = False
     hangs_after: int = 0
     grace_seconds: int = 0
@@ -211,7 +209,6 @@ def read_node(environment: Mapping[str, str] = os.environ) -> Node:
         rdma=int(value.get(NodeKey.RDMA, 0)),
         rdma_adapters=int(value.get(NodeKey.RDMA_ADAPTERS, 0)),
         other_gpus=bool(value.get(NodeKey.OTHER_GPUS, False)),
-        disabled_checks=tuple(map(str, value.get(NodeKey.DISABLED_CHECKS, ()))),
         unknown_drains=bool(value.get(NodeKey.UNKNOWN_DRAINS, False)),
         hangs_after=int(value.get(NodeKey.HANGS_AFTER, 0)),
         grace_seconds=int(value.get(NodeKey.GRACE_SECONDS, 0)),

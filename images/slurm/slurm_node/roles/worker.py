@@ -176,7 +176,6 @@ def declared(node: settings.Node, jail: settings.Jail) -> node_health.node.Decla
         submounts=tuple(submount.path for submount in jail.submounts),
         shm_mib=jail.shm_mib,
         controller=node.controller,
-        disabled=node.disabled_checks,
         unknown_drains=node.unknown_drains,
         hangs_after=node.hangs_after,
     )

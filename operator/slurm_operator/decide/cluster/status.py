@@ -20,7 +20,7 @@ from contract.conditions import ConditionType, Reason
 from slurm_operator import drains
 from slurm_operator.decide.cluster import daemons
 from slurm_operator.decide.node_sets import features, reboot, records, scale, undrain, update
-from slurm_operator.decide.nodes import refused_pods, slurm_nodes, waits
+from slurm_operator.decide.nodes import refused_pods, same_check, slurm_nodes, waits
 from slurm_operator.decide.nodes.slurm_nodes import Standing
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
@@ -98,6 +98,7 @@ def node_set(state: NodeSetState) -> tuple[Counts, Findings]:
     if down:
         findings.tell(Reason.NODES_DOWN, f"down in Slurm: {_with_reasons(down)}", Severity.BLOCKING | Severity.WRONG)
     by_people = [node for node in drained if drains.is_by_person(node)]
+    findings += same_check.findings(state)
     if others := [node for node in drained if node not in by_people]:
         findings.append(Finding(Reason.NODES_DRAINED, f"drained: {_with_reasons(others)}"))
     if by_people:
