@@ -27,7 +27,7 @@ from slurm_operator.state.resources import (
 _A_MONDAY = datetime.date(2024, 1, 1)
 _LAST_MOMENT = datetime.datetime.max.replace(microsecond=0, tzinfo=datetime.UTC)
 _TEN_YEARS = 10 * 365 * 24 * 3600
-"""Seconds beyond this mean the same, and one more addition could leave Python's calendar, which ends every pass."""
+"""A longer time could leave Python's calendar, which ends every pass; CRDs before edition 15 have no maximum."""
 _Policy = TypeVar("_Policy", UpdatePolicy, ReactionPolicy)
 
 
@@ -118,7 +118,7 @@ def parse_node_set(body: Mapping[str, Any]) -> NodeSet:
 
 
 def _features(said: Iterable[str]) -> tuple[str, ...]:
-    """Return features as Slurm has them: it makes several of one with a comma, and none of an empty one."""
+    """Return features as Slurm has them: several of one with a comma, as older editions of the CRD take them."""
     return tuple(word for text in said for word in text.split(",") if word)
 
 
