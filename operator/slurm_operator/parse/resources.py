@@ -58,6 +58,7 @@ def parse_cluster(body: Mapping[str, Any]) -> Cluster:
             if key.startswith(names.CHECK_REQUEST_PREFIX)
         },
         long_checks=tuple(_long_check(item) for item in spec.get("longChecks", ())),
+        namespace=body["metadata"].get("namespace", names.NAMESPACE),
         hangs=tuple(
             HangPolicy(item["partition"], min(item["afterSeconds"], _TEN_YEARS), item["requeues"])
             for item in spec.get("hangs", ())
@@ -114,6 +115,7 @@ def parse_node_set(body: Mapping[str, Any]) -> NodeSet:
         feature_labels=tuple(spec.get("featureLabels", ())),
         conditions=tuple(_node_condition(item) for item in spec.get("nodeConditions", ())),
         topology=tuple(_place(item) for item in spec["topology"]) if "topology" in spec else None,
+        namespace=metadata.get("namespace", names.NAMESPACE),
     )
 
 

@@ -219,7 +219,8 @@ class Reconciler:
     def _lost_daemons(self, seen: Kubernetes, *, blind: bool) -> list[Finding]:
         daemons_pods = {name: pod for name, pod in seen.pods.items() if pod.component != "worker"}
         now = datetime.datetime.now(datetime.UTC)
-        return lost_daemons.findings(daemons_pods.values(), self._k8s_nodes(daemons_pods), now, blind=blind)
+        k8s_nodes, namespace = self._k8s_nodes(daemons_pods), seen.cluster.namespace
+        return lost_daemons.findings(daemons_pods.values(), k8s_nodes, now, namespace, blind=blind)
 
     async def _say(
         self,

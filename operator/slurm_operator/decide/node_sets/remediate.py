@@ -19,7 +19,7 @@ import datetime
 import enum
 from collections.abc import Iterable, Sequence
 
-from contract import names
+from contract import commands, names
 from contract.conditions import Reason
 from slurm_operator import drains
 from slurm_operator.actions import DeletePod, Drain, Purpose
@@ -279,9 +279,10 @@ def _given_up(state: NodeSetState, worker: Worker) -> Finding:
 
 def _awaits(state: NodeSetState, worker: Worker, step: RemediationStep, approved: Iterable[Worker]) -> Finding:
     """Return a finding with the command that approves a repair, and takes back no approval that still waits."""
-    annotate = f"kubectl annotate --overwrite nodeset {state.stateful_set}"
-    annotate += f" {names.ANNOTATION_APPROVE}={','.join(map(approval, (*approved, worker)))}"
-    told = f"{worker.name} would {step.value} ({worker.fault}); to let it: {annotate}"
+    annotation = f"{names.ANNOTATION_APPROVE}={','.join(map(approval, (*approved, worker)))}"
+    annotate = f"annotate --overwrite nodeset {state.stateful_set} {annotation}"
+    way = commands.kubectl(state.node_set.namespace, annotate)
+    told = f"{worker.name} would {step.value} ({worker.fault}); to let it: {way}"
     return Finding(Reason.AWAITS_APPROVAL, told, node=worker.name)
 
 

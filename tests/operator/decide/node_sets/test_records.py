@@ -147,7 +147,7 @@ def test_a_kept_record_is_told_with_the_jobs_that_keep_it_as_far_as_they_are_kno
         (kept,) = records.findings(moved.seen({"cpu-0": record}, jobs=(naming("cpu-0"), runs)))
         assert kept.message.endswith(f"names it: {words}"), "jobs come and go on a node that serves"
     (kept,) = records.findings(moved.seen({"cpu-0": serving}))
-    assert kept.message.endswith("(squeue -w, scontrol show reservation)")
+    assert kept.message.endswith("; kubectl -n slurm exec slurm-controller-0 -- scontrol show reservation)")
 
 
 def test_a_smaller_node_that_is_named_keeps_its_pod_under_which_the_job_can_run() -> None:
