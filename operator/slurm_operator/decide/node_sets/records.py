@@ -96,7 +96,7 @@ def actions(state: NodeSetState) -> list[Action]:
     ]
     kept = state.full_listing.named.by_any
     decided: list[Action] = [
-        DeleteRecord(node.name, anothers=drains.is_anothers(node)) for node in idle if node.name not in kept
+        DeleteRecord(node.name, drains.is_anothers(node), node.started) for node in idle if node.name not in kept
     ]
     # A record that must stay is drained, so that its reason says why the node takes no jobs. So does a person's.
     silent = [node for node in idle if not (drains.is_drained(node) or drains.is_anothers(node))]

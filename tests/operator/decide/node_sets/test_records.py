@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 
 import pytest
 from slurm_operator.actions import Action, DeleteRecord, Drain, Undrain
-from slurm_operator.decide.node_sets import records, undrain, update
+from slurm_operator.decide.node_sets import preconditions, records, undrain, update
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state.slurm import Facts, FullListing, Reservation, SlurmJob, SlurmNode
 
@@ -56,6 +57,14 @@ def test_a_removed_nodes_record_goes_when_nothing_names_it() -> None:
     assert records.actions(state(0, 0).seen({}, FullListing({"cpu-0": leaving("cpu-0")}, ()))) == [], (
         "nobody knows who names it"
     )
+
+
+def test_a_record_stays_that_a_newer_slurmd_has_taken_over() -> None:
+    seen = dataclasses.replace(leaving("cpu-0"), started=NOW)
+    (action,) = forget(state(0, 0), [seen])
+    assert isinstance(action, DeleteRecord)
+    assert preconditions.hold(action, seen)
+    assert not preconditions.hold(action, dataclasses.replace(seen, started=NOW + datetime.timedelta(seconds=1)))
 
 
 @pytest.mark.parametrize("is_now", ["PENDING", "RUNNING", "SUSPENDED", "REQUEUE_HOLD", "A_STATE_OF_TOMORROW"])
