@@ -89,6 +89,7 @@ def decide_about(spec: dict[str, Any]) -> None:
     }
     state = size.seen(nodes, FullListing(nodes, (), records.named((), ())), ())
     decided = node_set.decide(state)
+    assert not decided.defects
     counts, _ = status.node_set(state)
     assert counts.wanted == read.replicas
     assert decided.plan.restarts is not None
