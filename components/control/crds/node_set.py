@@ -113,7 +113,8 @@ def _spec() -> Schema:
 
 def _status() -> Schema:
     moved = described("boolean", "Whether the pod was to leave its Kubernetes node")
-    restart = {"node": _NODE, "at": TIME, "replace": moved}
+    uid = {"description": "uid of the pod that was to end.", **text(64)}
+    restart = {"node": _NODE, "at": TIME, "replace": moved, "uid": uid}
     return section(
         definition.STATUS,
         {

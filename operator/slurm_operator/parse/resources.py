@@ -104,7 +104,12 @@ def parse_node_set(body: Mapping[str, Any]) -> NodeSet:
         update=_update_policy(spec.get("update", {})),
         reactions=_reaction_policy(spec.get("reactions", {})),
         restarts=tuple(
-            Restart(noted["node"], datetime.datetime.fromisoformat(noted["at"]), noted.get("replace", False))
+            Restart(
+                noted["node"],
+                datetime.datetime.fromisoformat(noted["at"]),
+                noted.get("replace", False),
+                noted.get("uid", ""),
+            )
             for noted in body.get("status", {}).get("restarts", [])
         ),
         updating=frozenset(body.get("status", {}).get("updating", [])),

@@ -61,11 +61,15 @@ class RemovalPolicy:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Restart:
-    """A restart of an unfit node, decided at that time; `replace`: its pod is to leave its Kubernetes node."""
+    """A restart of an unfit node, decided at that time; `replace`: its pod is to leave its Kubernetes node.
+
+    `uid` is that of the pod to end: another one is its successor, whatever the clocks say. Older operators note none.
+    """
 
     node: str
     at: datetime.datetime
     replace: bool = False
+    uid: str = dataclasses.field(default="", compare=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

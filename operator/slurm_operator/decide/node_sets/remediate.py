@@ -71,6 +71,10 @@ def needs_full_listing(state: NodeSetState) -> bool:
 
 def plan(state: NodeSetState) -> Plan:
     """Return the plan for the unfit nodes of a set."""
+    # A clock that ran ahead has noted times that are still to come, and would hold budgets until then.
+    state = state.with_restarts(
+        dataclasses.replace(repair, at=min(repair.at, state.now)) for repair in state.node_set.restarts
+    )
     kept = [
         repair
         for repair in state.node_set.restarts
@@ -97,7 +101,7 @@ def plan(state: NodeSetState) -> Plan:
         findings += [_would(worker, steps[worker.name]) for worker in chosen]
         chosen, later = [], []
     noted = (
-        Restart(worker.name, state.now, replace=steps[worker.name] is RemediationStep.REPLACE) for worker in chosen
+        Restart(worker.name, state.now, steps[worker.name] is RemediationStep.REPLACE, worker.uid) for worker in chosen
     )
     after = state.with_restarts((*state.node_set.restarts, *noted))
     findings += [_waits(after, later)] if later else []
