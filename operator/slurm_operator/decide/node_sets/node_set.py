@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from contract import reasons
-from slurm_operator.actions import Action, Comment, Drain, DrainDown, SetEvictable, UpdateNode
+from slurm_operator.actions import Action, Comment, Drain, DrainDown, SetEvictable, Undrain, UpdateNode
 from slurm_operator.decide.node_sets import (
     features,
     k8s_nodes,
@@ -57,6 +57,12 @@ class _Parts:
             self.defects.append(Defect(part, error))
             return otherwise
 
+    def actions(
+        self, part: str, work: Callable[[], Sequence[Action]], otherwise: Sequence[Action] = ()
+    ) -> Sequence[Action]:
+        """Return the actions of a part; `otherwise` if it raises."""
+        return self.result(part, work, otherwise)
+
     def have_failed(self, parts: Iterable[str]) -> bool:
         """Return whether one of these parts raised."""
         return any(defect.part in parts for defect in self.defects)
@@ -81,20 +87,20 @@ def decide(state: NodeSetState) -> Decision:
     """
     if isinstance(state.nodes, Unknown):
         return unchanged(state.node_set, scale.actions_unseen(state))
-    parts, none = _Parts(), list[Action]()
+    parts = _Parts()
     plan = parts.result("repairs", lambda: remediate.plan(repairable(state)), unchanged(state.node_set).plan)
-    updates = parts.result("update", lambda: update.actions(state), none)
+    updates = parts.actions("update", lambda: update.actions(state))
     # Drains stand in the order of ADR 33: of one node's the first counts.
     decided = _with_one_drain_each(
         [
-            *parts.result("size", lambda: scale.actions(state), [*scale.actions_unseen(state)]),
-            *parts.result("Kubernetes nodes", lambda: k8s_nodes.actions(state), none),
+            *parts.actions("size", lambda: scale.actions(state), scale.actions_unseen(state)),
+            *parts.actions("Kubernetes nodes", lambda: k8s_nodes.actions(state)),
             *updates,
-            *parts.result("window", lambda: window.actions(state, update.waiting_for_window(state)), none),
-            *parts.result("records", lambda: records.actions(state), none),
+            *parts.actions("window", lambda: window.actions(state, update.waiting_for_window(state))),
+            *parts.actions("records", lambda: records.actions(state)),
             *plan.actions,
-            *parts.result("reboots", lambda: reboot.actions(repairable(state)), none),
-            *parts.result("features", lambda: features.actions(state), []),
+            *parts.actions("reboots", lambda: reboot.actions(repairable(state))),
+            *parts.actions("features", lambda: features.actions(state)),
         ]
     )
     updating = parts.result("update", lambda: update.taken(state) | update.begun(state, decided), None)
@@ -103,7 +109,7 @@ def decide(state: NodeSetState) -> Decision:
     if not parts.have_failed(_DRAINING):
         # One action for each drain: that of an update takes the place of a removal's that has no more cause.
         drained = {action.node for action in decided if isinstance(action, Drain)}
-        lifted = parts.result("undrain", lambda: undrain.actions(state), [])
+        lifted: Sequence[Undrain | Drain] = parts.result("undrain", lambda: undrain.actions(state), [])
         decided[:0] = [action for action in lifted if action.node not in drained]
     return Decision(sorted(decided, key=_turn), updating, plan, tuple(parts.defects))
 
