@@ -133,6 +133,7 @@ class Reason(StrEnum):
     # Of changes.
     ACTION_CONFLICT = "ActionConflict"
     ACTION_FAILED = "ActionFailed"
+    OPERATOR_DEFECT = "OperatorDefect"
     ACTION_REFUSED = "ActionRefused"
 
     # Of state that could not be read.

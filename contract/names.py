@@ -18,6 +18,9 @@ OPERATOR_FIELD_MANAGER: Final = "pulumi-slurm-operator"
 REST_API: Final = "/slurm/v0.0.45"
 REST_DATABASE_API: Final = "/slurmdb/v0.0.45"
 
+NAMESPACE: Final = "slurm"
+"""The namespace, unless cluster.namespace names another."""
+
 # Objects, all in the cluster's namespace.
 CONTROLLER: Final = "slurm-controller"
 CONTROLLER_STATE: Final = "slurm-controller-state"

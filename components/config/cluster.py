@@ -8,6 +8,7 @@ from components.config.model import Model, setting
 from components.config.values.images import ImmutableImage, Registry
 from components.config.values.object_names import DnsLabel, ObjectName, SetName
 from components.config.values.quantities import Duration
+from contract import names
 
 
 class PullPolicy(StrEnum):
@@ -22,7 +23,7 @@ class Cluster(Model):
     """The Slurm cluster and the namespace that holds it; a namespace holds one cluster."""
 
     name: SetName = setting("Name of the cluster: Slurm's ClusterName, and the name of the SlurmCluster object.")
-    namespace: DnsLabel = setting("Kubernetes namespace that holds everything.", default="slurm")
+    namespace: DnsLabel = setting("Kubernetes namespace that holds everything.", default=names.NAMESPACE)
     create_namespace: bool = setting(
         "Whether the program makes the namespace; false takes an existing one.", default=True
     )

@@ -6,8 +6,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 
-from contract import reasons
+from contract import commands, reasons
 from contract.printable import printable
 from node_health import history, node, report
 from node_health.check import Machine
@@ -26,8 +27,7 @@ _SHOWN = 10
 _LIFTED_BY = (
     (
         reasons.LONG_CHECK,
-        "the operator lifts it when the check passed again (returnAfterPasses), "
-        "or a person: scontrol update nodename={} state=undrain",
+        "the operator lifts it when the check passed again (returnAfterPasses), or a person: {}",
     ),
     (f"{reasons.HEALTH} ", "the node lifts it when this check did not fail, or is made no more"),
     (reasons.JAIL, "the node lifts it when a test step in the jail ends well"),
@@ -35,9 +35,11 @@ _LIFTED_BY = (
     (reasons.REPAIR, "the operator lifts it when the repaired node works"),
     (reasons.NODE, "the operator lifts it when the Kubernetes node is well and may be used"),
     (reasons.PREFIX, "the operator lifts it when its work is done"),
-    ("", "whoever set it lifts it: scontrol update nodename={} state=undrain"),
+    ("", "whoever set it lifts it: {}"),
 )
-"""Start of a drain's reason → who ends the drain, the first that fits."""
+"""Start of a drain's reason → who ends the drain, the first that fits; {} is the command for a person."""
+_RESOLVER = Path("/etc/resolv.conf")
+UNKNOWN_NAMESPACE = "NAMESPACE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +51,14 @@ class Known:
         record: what `scontrol -o show node` printed; empty without an answer.
         latest: results of the last runs; None if there was none.
         history: how they became so.
+        namespace: that of its pod, for commands.
     """
 
     name: str
     record: str
     latest: Report | None = None
     history: History = field(default_factory=History)
+    namespace: str = UNKNOWN_NAMESPACE
 
 
 def lines(known: Known, now: float) -> Iterator[str]:
@@ -97,7 +101,7 @@ def of_record(known: Known) -> Iterator[str]:
     if reason:
         why, user, since = reason.groups()
         yield f"  {why}"
-        yield f"  set by {user} at {since}; {_lifted_by(why, known.name)}"
+        yield f"  set by {user} at {since}; {_lifted_by(why, known)}"
     if note := re.search(r"\bExtra=(\S.*?)(?: InstanceId=.*)?\s*$", known.record):
         yield f"  Extra: {note[1]}"
 
@@ -115,8 +119,22 @@ def _before(change: Change) -> str:
     return f"not so in the run at {moment(change.before)}" if change.before else "no run was before"
 
 
-def _lifted_by(reason: str, name: str) -> str:
-    return next(words for begin, words in _LIFTED_BY if reason.startswith(begin)).format(name)
+def _lifted_by(reason: str, known: Known) -> str:
+    command = commands.scontrol(known.namespace, f"update nodename={known.name} state=undrain")
+    return next(words for begin, words in _LIFTED_BY if reason.startswith(begin)).format(command)
+
+
+def namespace(resolver: str) -> str:
+    """Returns the namespace of a pod with such an /etc/resolv.conf, which the kubelet writes."""
+    search = re.search(r"^search (?:.* )?([a-z0-9-]+)\.svc\.", resolver, re.MULTILINE)
+    return search[1] if search else UNKNOWN_NAMESPACE
+
+
+def _own_namespace() -> str:
+    try:
+        return namespace(_RESOLVER.read_text())
+    except OSError:
+        return UNKNOWN_NAMESPACE
 
 
 def moment(at: float) -> str:
@@ -136,17 +154,17 @@ def span(seconds: float) -> str:
 
 def main(name: str = "") -> int:
     """Prints the explanation of this node; of another one what slurmctld knows, and the command for the rest."""
-    own = socket.gethostname()
+    own, ours = socket.gethostname(), _own_namespace()
     record = _record(name or own)
     if name not in ("", own):
-        print("\n".join(of_record(Known(name, record))))
-        print(f"its checks run in its own pod: kubectl exec {name} -- node-health explain")
+        print("\n".join(of_record(Known(name, record, namespace=ours))))
+        print(f"its checks run in its own pod: {commands.kubectl(ours, f'exec {name} -- node-health explain')}")
         return 0
     try:
         latest = report.from_json(node.RESULTS.read_text())
     except (OSError, ValueError, KeyError):
         latest = None
-    print("\n".join(lines(Known(own, record, latest, history.read(node.HISTORY)), time.time())))
+    print("\n".join(lines(Known(own, record, latest, history.read(node.HISTORY), ours), time.time())))
     return NOTHING if latest is None else 0
 
 

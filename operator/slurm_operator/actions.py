@@ -97,10 +97,14 @@ class RequeueJobs:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeleteRecord:
-    """Delete Slurm's record of a node whose pod is gone. `anothers`: also if somebody else drained the node."""
+    """Delete Slurm's record of a node whose pod is gone. `anothers`: also if somebody else drained the node.
+
+    `started` is the start of the slurmd that the record was seen with: that of another one stays.
+    """
 
     node: str
     anothers: bool = False
+    started: datetime.datetime | None = dataclasses.field(default=None, compare=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ _SHOWN = 5
 UNKNOWN_AUTHOR = "somebody"
 """Shown in place of a user whose name slurmrestd does not know; `sinfo -R` in the jail has it."""
 MAX_MESSAGE = 1024
+_SHOWN_OF_A_DEFECT = 200
 
 
 class Severity(enum.Flag):
@@ -52,6 +53,30 @@ class Condition:
 def under_way(reason: Reason, message: str) -> Finding:
     """Return a finding about what is under way."""
     return Finding(reason, message, Severity.PROGRESSING)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Defect:
+    """An exception that nobody expected, and the part of a pass that it ended."""
+
+    part: str
+    error: Exception
+
+    @property
+    def words(self) -> str:
+        """The exception in words."""
+        return f"{type(self.error).__name__}: {self.error}"[:_SHOWN_OF_A_DEFECT]
+
+
+def of_defects(defects: Sequence[Defect], of: str = "", severity: Severity = Severity.WRONG) -> list[Finding]:
+    """Return findings about parts that ended with a defect, those with the same one together; `of` says of what."""
+    parts: dict[str, list[str]] = {}
+    for defect in defects:
+        parts.setdefault(defect.words, []).append(defect.part)
+    listed = {words: ", ".join(dict.fromkeys(names)) for words, names in parts.items()}
+    stops = "a defect of the operator stops"
+    told = [f"{stops} {names}{of} ({words}); its log has more" for words, names in listed.items()]
+    return [Finding(Reason.OPERATOR_DEFECT, words, severity) for words in told]
 
 
 class Findings(list[Finding]):

@@ -32,7 +32,8 @@ def timestamp(moment: datetime.datetime) -> str:
 
 def restart(noted: Restart) -> Object:
     """Write a restart or replacement as a NodeSet's status remembers it."""
-    more = {"replace": True} if noted.replace else {}
+    more: Object = {"replace": True} if noted.replace else {}
+    more |= {"uid": noted.uid} if noted.uid else {}
     return {"node": noted.node, "at": timestamp(noted.at), **more}
 
 

@@ -101,17 +101,21 @@ def test_it_is_explained_what_is_wrong_since_when_what_drains_and_who_lifts_that
     [
         (
             "pulumi-slurm:health long all-reduce: job 8 FAILED, exit status 63: 215 GB/s of at least 400; a (slow) GPU",
-            "when the check passed again (returnAfterPasses), or a person: scontrol update nodename=gpu-0",
+            "when the check passed again (returnAfterPasses), or a person: kubectl -n",
         ),
         ("pulumi-slurm:jail: storage hangs", "the node lifts it when a test step"),
         ("pulumi-slurm:repair health gpus: 7 of 8", "the operator lifts it when the repaired node works"),
         ("pulumi-slurm:update", "the operator lifts it when its work is done"),
-        ("new fan", "whoever set it lifts it: scontrol update nodename=gpu-0 state=undrain"),
+        (
+            "new fan",
+            "whoever set it lifts it: kubectl -n hpc exec slurm-controller-0 -- "
+            "scontrol update nodename=gpu-0 state=undrain",
+        ),
     ],
 )
 def test_it_is_explained_who_lifts_a_drain(reason: str, who: str) -> None:
     record = f"NodeName=gpu-0 State=IDLE+DRAIN Reason={reason} [alice@2026-11-26T12:00:31] Comment=x"
-    said = [*explain.of_record(Known("gpu-0", record))]
+    said = [*explain.of_record(Known("gpu-0", record, namespace="hpc"))]
     assert f"  {reason}" in said
     assert any(who in line for line in said)
 
@@ -128,14 +132,17 @@ def test_without_an_answer_or_a_run_it_says_so(capsys, monkeypatch: pytest.Monke
 
 
 def test_of_another_node_it_tells_what_slurmctld_knows_and_where_to_look(
-    capsys, monkeypatch: pytest.MonkeyPatch
+    capsys, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(explain.socket, "gethostname", lambda: "cpu-0")
+    resolver = tmp_path / "resolv.conf"
+    resolver.write_text("nameserver 10.96.0.10\nsearch hpc.svc.cluster.local svc.cluster.local example.org\n")
+    monkeypatch.setattr(explain, "_RESOLVER", resolver)
     monkeypatch.setattr(explain.tool, "run", lambda machine, asked: Answered(0, RECORD if asked[-1] == "gpu-0" else ""))
     assert command.main(["explain", "gpu-0"]) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "gpu-0: IDLE+DRAIN+DYNAMIC_NORM"
-    assert said[-1] == "its checks run in its own pod: kubectl exec gpu-0 -- node-health explain"
+    assert said[-1] == "its checks run in its own pod: kubectl -n hpc exec gpu-0 -- node-health explain"
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,17 @@ def empty(admin: Admin, slurm: Any, request: pytest.FixtureRequest) -> World:
 
 NODE_SET = {"cluster": "test", "statefulSet": "cpu", "replicas": 2}
 CLUSTER: dict[str, Any] = {"revision": "r1"}
+HANGS: dict[str, Any] = {"partition": "main", "afterSeconds": 600, "requeues": True}
+CHECK: dict[str, Any] = {
+    "name": "disk",
+    "partition": "main",
+    "nodeSets": ["cpu"],
+    "everySeconds": 600,
+    "timeLimitMinutes": 1,
+    "sharePercent": 100,
+    "drains": True,
+    "script": "#!/bin/sh\n",
+}
 
 
 @pytest.mark.parametrize(
@@ -52,6 +63,8 @@ CLUSTER: dict[str, Any] = {"revision": "r1"}
             )
         ),
         ("NodeSet", "cpu", NODE_SET | {"features": "avx512"}, "spec.features"),
+        ("NodeSet", "cpu", NODE_SET | {"features": ["avx512,big"]}, "spec.features[0]"),
+        ("NodeSet", "cpu", NODE_SET | {"reactions": {"afterSeconds": 315_360_001}}, "spec.reactions.afterSeconds"),
         ("NodeSet", "cpu", NODE_SET | {"statefulSet": "CPU"}, "spec.statefulSet"),
         ("NodeSet", "cpu", NODE_SET | {"statefulSet": "slurm-controller"}, "must be the node set's own"),
         ("NodeSet", "gpu", NODE_SET, "spec.statefulSet must be the node set's own, of the same name"),
@@ -69,6 +82,9 @@ CLUSTER: dict[str, Any] = {"revision": "r1"}
         ("SlurmCluster", "test", CLUSTER | {"rest": {"url": "slurm-rest:6820"}}, "spec.rest.url"),
         ("SlurmCluster", "test", CLUSTER | {"rest": {"url": "http://x/y"}}, "spec.rest.url"),
         ("SlurmCluster", "test", CLUSTER | {"login": "No Name"}, "spec.login"),
+        ("SlurmCluster", "test", CLUSTER | {"hangs": [HANGS | {"afterSeconds": 315_360_001}]}, "hangs[0].afterSeconds"),
+        ("SlurmCluster", "test", CLUSTER | {"longChecks": [CHECK | {"everySeconds": 315_360_001}]}, ".everySeconds"),
+        ("SlurmCluster", "test", CLUSTER | {"longChecks": [CHECK | {"timeLimitMinutes": 5_256_001}]}, "timeLimitMin"),
         ("SlurmCluster", "test", CLUSTER | {"loginSets": "slurm-login-data"}, "spec.loginSets"),
         ("SlurmCluster", "test", CLUSTER | {"wantedConfig": "slurm-config"}, "must be two ConfigMaps"),
     ],
@@ -174,5 +190,5 @@ def test_an_older_program_takes_nothing_from_a_crd_and_is_told_so(admin: Admin) 
 
     for crd in crds:
         words = until(functools.partial(answer, crd, None), "the policy is in force")
-        assert "this is edition 0 of the CRD, and a newer release of the program has brought edition 14" in words
-        assert answer(crd, "14") == answer(crd, "15") == ""
+        assert "this is edition 0 of the CRD, and a newer release of the program has brought edition 15" in words
+        assert answer(crd, "15") == answer(crd, "16") == ""

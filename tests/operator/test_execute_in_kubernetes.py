@@ -157,10 +157,18 @@ def test_a_set_whose_status_changes_all_the_time_gets_its_size_and_one_that_anot
 
 
 class Pods(KubernetesApi):
-    """Deletes each pod; `then` happens before it answers."""
+    """Deletes each pod; `then` happens before it answers.
 
-    def __init__(self, then: Callable[[], None]) -> None:
+    Attributes:
+        uid: that of the pod which has the name when it is asked; None if none has.
+    """
+
+    def __init__(self, then: Callable[[], None], uid: str | None = "7") -> None:
         self.then = then
+        self.uid = uid
+
+    async def get_latest(self, api: str, plural: str, name: str) -> Any:
+        return {"metadata": {"uid": self.uid}} if self.uid else None
 
     async def delete(
         self, api: str, plural: str, name: str, preconditions: Mapping[str, str], *, orphan: bool = False
@@ -169,35 +177,32 @@ class Pods(KubernetesApi):
         return True
 
 
-def its_next_slurmd_registers(slurm: FakeSlurm) -> None:
-    slurm.register(NODE)
-    slurm.nodes[NODE]["slurmd_start_time"]["number"] += 5
-
-
 @pytest.mark.parametrize(
-    ("forget", "meanwhile", "stays"),
+    ("forget", "meanwhile", "uid", "stays"),
     [
-        (False, lambda _: None, True),
-        (True, lambda _: None, False),
-        (True, its_next_slurmd_registers, True),
-        (True, by_somebody, True),
-        (True, in_our_words, True),
-        (True, undrained, True),
+        (False, lambda _: None, "7", True),
+        (True, lambda _: None, "7", False),
+        (True, lambda _: None, None, False),
+        (True, lambda _: None, "8", True),
+        (True, by_somebody, "7", True),
+        (True, in_our_words, "7", True),
+        (True, undrained, "7", True),
     ],
     ids=[
         "an update of the image",
-        "another size",
-        "another size, and the next slurmd was quick",
+        "another size, and the pod ends",
+        "another size, and the pod is gone",
+        "another size, and the next pod is there, which may register at any moment",
         "another size, and somebody drained meanwhile",
         "another size, and somebody drained in our words",
         "another size, and somebody undrained meanwhile",
     ],
 )
 def test_only_another_size_takes_the_record_along_and_never_that_of_the_next_slurmd(
-    slurm: FakeSlurmrestd, tmp_path: Path, forget: bool, meanwhile: Meanwhile, stays: bool
+    slurm: FakeSlurmrestd, tmp_path: Path, forget: bool, meanwhile: Meanwhile, uid: str | None, stays: bool
 ) -> None:
     slurm.slurm.register(NODE)
     slurm.slurm.drain(NODE, reasons.UPDATE, names.SLURM_USER)
     action = actions.DeletePod(NODE, "7", actions.Purpose.UPDATE, "why", forget=forget)
-    carry_out(slurm, tmp_path, Pods(lambda: meanwhile(slurm.slurm)), action)
+    carry_out(slurm, tmp_path, Pods(lambda: meanwhile(slurm.slurm), uid), action)
     assert (NODE in slurm.slurm.nodes) == stays

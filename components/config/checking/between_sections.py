@@ -13,7 +13,7 @@ from components.config.checking.gres_rules import gres_of_all_sets, mig_strategy
 from components.config.nodes.node_sets import NodeSet
 from components.config.program import Config, OperatorMode
 from components.config.rule import Violation, named_twice, one_of
-from contract import names
+from contract import commands
 
 
 def _node_sets(config: Config) -> Iterator[Violation]:
@@ -46,7 +46,7 @@ def _members(config: Config) -> Iterator[Violation]:
 def _administrators(config: Config) -> Iterator[Violation]:
     want = (
         "accounting.mode mariadb or external: Slurm keeps its administrators there; without it, administer by "
-        f"`kubectl exec {names.CONTROLLER}-0 -- scontrol`"
+        f"`{commands.scontrol(config.cluster.namespace, '…')}`"
     )
     for index, user in enumerate(config.login.users if not config.accounting.is_on else ()):
         for key in ("admin", "operator"):

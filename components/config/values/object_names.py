@@ -58,10 +58,12 @@ ConditionType = Annotated[str, matching(_LABEL_KEY, "the type of a Kubernetes co
 LabelValue = Annotated[
     str, matching(_LABEL_VALUE, "a Kubernetes label value: at most 63 letters, digits, `.`, `_`, `-`")
 ]
+FEATURE: Final = "[A-Za-z0-9_][A-Za-z0-9_.+=-]{0,62}"
+"""Feature as a regular expression: Slurm makes several of one with a comma."""
 Feature = Annotated[
     str,
     matching(
-        r"[A-Za-z0-9_][A-Za-z0-9_.+=-]{0,62}",
+        FEATURE,
         "a feature of Slurm: letters, digits, `_`, `.`, `+`, `=` and `-`, such as avx512",
     ),
 ]

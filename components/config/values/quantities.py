@@ -24,6 +24,8 @@ _CPU = re.compile(r"([0-9]+(?:\.[0-9]{1,3})?)(m?)")
 PERCENTAGE: Final = "([1-9][0-9]?|100)%"
 """1% to 100%, as a regular expression."""
 _DURATION = re.compile(r"[1-9][0-9]*[smh]")
+LONGEST_SECONDS: Final = 10 * 365 * 24 * 3600
+"""The longest duration: beyond it, times that the operator adds up would leave the calendar."""
 SLURM_TIME = re.compile(r"[0-9]+(:[0-9]{1,2}){0,2}|[0-9]+-[0-9]{1,2}(:[0-9]{1,2}){0,2}|UNLIMITED")
 _MOST_SECONDS: Final = 2**31 - 60
 """The longest time that Slurm reads right (time_str2mins of parse_time.c): it would take a longer one for another."""
@@ -107,6 +109,13 @@ def positive(measure: Callable[[str], int], want: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _ends_in_time(value: str) -> str:
+    """The same text, if it is a duration of ten years at most."""
+    if duration_seconds(value) > LONGEST_SECONDS:
+        raise wrong(f"at most {LONGEST_SECONDS // 3600}h, which is ten years")
+    return value
+
+
 def _is_a_day(value: str) -> str:
     """The same text if its date, where it has one, is in the calendar."""
     try:
@@ -167,7 +176,7 @@ Cpu = Annotated[
 ]
 PageSize = Annotated[str, matching(r"64Ki|2Mi|32Mi|512Mi|1Gi|16Gi", "the size of a huge page such as 2Mi or 1Gi")]
 _IN_TIME_UNITS: Final = matching(_DURATION, "a duration such as 90s, 30m or 2h")
-Duration = Annotated[str, _IN_TIME_UNITS]
+Duration = Annotated[str, _IN_TIME_UNITS, AfterValidator(_ends_in_time)]
 _WINDOW_START: Final = (
     f"a weekday ({', '.join(policies.WEEKDAYS)}) and a time of UTC, such as Sun 03:00, or one date, such as "
     "2026-12-05T03:00Z"

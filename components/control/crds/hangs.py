@@ -3,7 +3,7 @@
 from typing import Final
 
 from components.config.nodes.hangs import LEAST_AFTER_SECONDS
-from components.control.crds.schema import INT64, TIME, Schema, described, section, text
+from components.control.crds.schema import INT64, SECONDS, TIME, Schema, described, section, text
 
 _MOST_JOBS: Final = 100
 _MOST_SUSPECTS: Final = 50
@@ -26,7 +26,7 @@ def declared() -> Schema:
         "partition": {"description": "Partition of Slurm.", **text(63)},
         "afterSeconds": {
             "description": "A job that is quiet for so long hangs.",
-            **INT64,
+            **SECONDS,
             "minimum": LEAST_AFTER_SECONDS,
         },
         "requeues": described("boolean", "Whether a job that hangs is queued again, if it may be."),

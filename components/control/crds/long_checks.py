@@ -3,7 +3,8 @@
 from typing import Final
 
 from components.config.nodes.long_checks import CHECK_NAME, LEAST_EVERY_SECONDS, MOST_NODES, LongCheck
-from components.control.crds.schema import INT32, INT64, TIME, Schema, described, limits, section, text
+from components.config.values.quantities import LONGEST_SECONDS
+from components.control.crds.schema import INT32, INT64, SECONDS, TIME, Schema, described, limits, section, text
 
 _OF: Final = LongCheck.model_fields
 _NAME: Final = {**text(32), "pattern": f"^{CHECK_NAME}$"}
@@ -25,10 +26,15 @@ def declared() -> Schema:
         "nodeSets": _listed("Node sets whose nodes it tests.", 256, text(40)),
         "everySeconds": {
             "description": "Time between two checks of a node.",
-            **INT64,
+            **SECONDS,
             "minimum": LEAST_EVERY_SECONDS,
         },
-        "timeLimitMinutes": {"description": "Time limit of a job.", **INT32, "minimum": 1},
+        "timeLimitMinutes": {
+            "description": "Time limit of a job.",
+            **INT32,
+            "minimum": 1,
+            "maximum": LONGEST_SECONDS // 60,
+        },
         "sharePercent": {"description": share.description, **INT32, **limits(share)},
         "nodes": {"description": "Nodes of each job.", **INT32, **limits(_OF["nodes"])},
         "passes": {

@@ -6,13 +6,12 @@ from components.config.nodes import node_sets
 from components.config.nodes.health import Health, NodeCondition
 from components.config.nodes.reactions import Reactions
 from components.config.topologies import Place
-from components.config.values.object_names import LONGEST_SET_NAME, SET_NAME
+from components.config.values.object_names import FEATURE, LONGEST_SET_NAME, SET_NAME
 from components.config.values.quantities import PERCENTAGE
 from components.control.crds import definition
 from components.control.crds.schema import INT32, TIME, Schema, checked, described, limits, policy, section, text
 from contract import names, policies
 
-_TEN_YEARS: Final[Schema] = {"maximum": 10 * 365 * 24 * 3600}
 _LARGEST: Final = node_sets.LARGEST_SET
 _NODE: Final = text(64)
 
@@ -31,7 +30,7 @@ def _window() -> Schema:
         "pattern": f"^({policies.WINDOW_START})$",
         "x-kubernetes-validations": [in_the_calendar],
     }
-    seconds = {"minimum": policies.LEAST_WINDOW_SECONDS, **_TEN_YEARS}
+    seconds = {"minimum": policies.LEAST_WINDOW_SECONDS}
     return policy(
         node_sets.Window,
         {"start": start, "durationSeconds": seconds},
@@ -41,8 +40,7 @@ def _window() -> Schema:
 
 def _update() -> Schema:
     nodes: Schema = {"minimum": 1, "maximum": _LARGEST, "pattern": f"^{PERCENTAGE}$"}
-    more = {"maxUnavailable": nodes, "deadlineSeconds": _TEN_YEARS, "window": _window()}
-    return policy(node_sets.Update, more)
+    return policy(node_sets.Update, {"maxUnavailable": nodes, "window": _window()})
 
 
 def _removal() -> Schema:
@@ -51,12 +49,12 @@ def _removal() -> Schema:
         f"(has(self.jobs) && self.jobs == '{deadline}') == has(self.deadlineSeconds)",
         f"deadlineSeconds belongs to jobs {deadline}, and only to it",
     )
-    return policy(node_sets.Removal, {"deadlineSeconds": _TEN_YEARS}, [both_or_none])
+    return policy(node_sets.Removal, {}, [both_or_none])
 
 
-def _words(description: str | None, length: int) -> Schema:
-    """A list of texts of so many characters at most."""
-    return {"description": description, "type": "array", "maxItems": 256, "items": text(length)}
+def _words(description: str | None, length: int, **more: Any) -> Schema:
+    """A list of texts of so many characters at most; `more` are further keywords of each."""
+    return {"description": description, "type": "array", "maxItems": 256, "items": {**text(length), **more}}
 
 
 def _node_conditions() -> Schema:
@@ -103,7 +101,7 @@ def _spec() -> Schema:
             "cluster": definition.label(cluster, SET_NAME, LONGEST_SET_NAME, definition.IMMUTABLE),
             "statefulSet": definition.label(stateful_set, SET_NAME, LONGEST_SET_NAME, definition.IMMUTABLE),
             "replicas": {"description": replicas, **INT32, **limits(fields["replicas"])},
-            "features": _words(fields["features"].description, 64),
+            "features": _words(fields["features"].description, 64, pattern=f"^{FEATURE}$"),
             "featureLabels": _words(fields["feature_labels"].description, 317),
             "nodeConditions": _node_conditions(),
             "topology": _places(),
@@ -115,7 +113,8 @@ def _spec() -> Schema:
 
 def _status() -> Schema:
     moved = described("boolean", "Whether the pod was to leave its Kubernetes node")
-    restart = {"node": _NODE, "at": TIME, "replace": moved}
+    uid = {"description": "uid of the pod that was to end.", **text(64)}
+    restart = {"node": _NODE, "at": TIME, "replace": moved, "uid": uid}
     return section(
         definition.STATUS,
         {

@@ -9,13 +9,14 @@ from pydantic.fields import FieldInfo
 
 from components.config.model import model_of
 from components.config.nodes.policy import Policy, ResourceField
-from components.config.values.quantities import is_duration
+from components.config.values.quantities import LONGEST_SECONDS, is_duration
 
 Schema: TypeAlias = dict[str, Any]
 
 INT32: Final[Schema] = {"type": "integer", "format": "int32"}
 INT64: Final[Schema] = {"type": "integer", "format": "int64"}
 TIME: Final[Schema] = {"type": "string", "format": "date-time"}
+SECONDS: Final[Schema] = {**INT64, "minimum": 0, "maximum": LONGEST_SECONDS}
 _INT_OR_STRING: Final[Schema] = {
     "x-kubernetes-int-or-string": True,
     "anyOf": [{"type": "integer"}, {"type": "string"}],
@@ -90,7 +91,7 @@ def _setting(field: ResourceField) -> Schema:
 def _type(info: FieldInfo) -> Schema:
     kind = info.annotation
     if is_duration(info):
-        return {**INT64, "minimum": 0}
+        return SECONDS
     if model_of(kind):
         return {}
     if isinstance(kind, type) and issubclass(kind, Enum):

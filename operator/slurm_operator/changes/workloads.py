@@ -13,7 +13,6 @@ from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets import preconditions
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.drains import Owner
-from slurm_operator.state.slurm import SlurmNode
 
 SIZE_TRIES = 3
 
@@ -96,8 +95,7 @@ class Workloads:
     async def delete_pod(self, rest: SlurmRest, decided: actions.DeletePod) -> str:
         """Delete a pod if its node is still idle. A Kubernetes node that the pod is to leave is cordoned first."""
         name, is_worker = decided.pod, decided.purpose is not actions.Purpose.CONTROLLER
-        before = await rest.node(name) if is_worker else None
-        if is_worker and not preconditions.pod_may_end(decided, before):
+        if is_worker and not preconditions.pod_may_end(decided, await rest.node(name)):
             return ""
         self._lease.check()
         if decided.cordon:
@@ -109,19 +107,21 @@ class Workloads:
         if not await self._api.delete("v1", "pods", name, {"uid": decided.uid}) and not decided.cordon:
             return ""
         if decided.forget:
-            await self._forget(rest, name, before)
+            await self._forget(rest, name, decided.uid)
         cordoned = f", and cordoned {decided.cordon}" if decided.cordon else ""
         return f"deleted the {_DELETED[decided.purpose].format(name)}{cordoned}: {decided.why}"
 
-    async def _forget(self, rest: SlurmRest, name: str, before: SlurmNode | None) -> None:
-        """Delete the record of a node whose pod was told to end.
+    async def _forget(self, rest: SlurmRest, name: str, uid: str) -> None:
+        """Delete the record of a node whose pod was told to end, if it is idle under the update's drain.
 
-        It stays if the next slurmd has registered already, or if the node is not idle under the update's drain.
+        Slurm takes no precondition. So the last look is at the pod: while no other one has its name, no other slurmd
+        has registered, and one that is made now takes seconds until it does.
         """
         now = await rest.node(name)
-        if before is None or now is None or now.started != before.started:
+        if now is None or drains.owner(now) is not Owner.UPDATE or not slurm_nodes.looks_idle(now):
             return
-        if drains.owner(now) is Owner.UPDATE and slurm_nodes.looks_idle(now):
+        pod = await self._api.get_latest("v1", "pods", name)
+        if pod is None or pod["metadata"]["uid"] == uid:
             self._lease.check()
             await rest.delete_node(name)
 

@@ -27,7 +27,7 @@ from slurm_operator.state.resources import (
 _A_MONDAY = datetime.date(2024, 1, 1)
 _LAST_MOMENT = datetime.datetime.max.replace(microsecond=0, tzinfo=datetime.UTC)
 _TEN_YEARS = 10 * 365 * 24 * 3600
-"""Seconds beyond this mean the same, and one more addition could leave Python's calendar, which ends every pass."""
+"""A longer time could leave Python's calendar, which ends every pass; CRDs before edition 15 have no maximum."""
 _Policy = TypeVar("_Policy", UpdatePolicy, ReactionPolicy)
 
 
@@ -58,6 +58,7 @@ def parse_cluster(body: Mapping[str, Any]) -> Cluster:
             if key.startswith(names.CHECK_REQUEST_PREFIX)
         },
         long_checks=tuple(_long_check(item) for item in spec.get("longChecks", ())),
+        namespace=body["metadata"].get("namespace", names.NAMESPACE),
         hangs=tuple(
             HangPolicy(item["partition"], min(item["afterSeconds"], _TEN_YEARS), item["requeues"])
             for item in spec.get("hangs", ())
@@ -103,7 +104,12 @@ def parse_node_set(body: Mapping[str, Any]) -> NodeSet:
         update=_update_policy(spec.get("update", {})),
         reactions=_reaction_policy(spec.get("reactions", {})),
         restarts=tuple(
-            Restart(noted["node"], datetime.datetime.fromisoformat(noted["at"]), noted.get("replace", False))
+            Restart(
+                noted["node"],
+                datetime.datetime.fromisoformat(noted["at"]),
+                noted.get("replace", False),
+                noted.get("uid", ""),
+            )
             for noted in body.get("status", {}).get("restarts", [])
         ),
         updating=frozenset(body.get("status", {}).get("updating", [])),
@@ -114,11 +120,12 @@ def parse_node_set(body: Mapping[str, Any]) -> NodeSet:
         feature_labels=tuple(spec.get("featureLabels", ())),
         conditions=tuple(_node_condition(item) for item in spec.get("nodeConditions", ())),
         topology=tuple(_place(item) for item in spec["topology"]) if "topology" in spec else None,
+        namespace=metadata.get("namespace", names.NAMESPACE),
     )
 
 
 def _features(said: Iterable[str]) -> tuple[str, ...]:
-    """Return features as Slurm has them: it makes several of one with a comma, and none of an empty one."""
+    """Return features as Slurm has them: several of one with a comma, as older editions of the CRD take them."""
     return tuple(word for text in said for word in text.split(",") if word)
 
 

@@ -135,7 +135,7 @@ class Accounts:
         database = await now.rest.accounts(cluster.name)
         memory.looked = memory.answered = self._clock()
         in_partitions = qos_of_partitions((now.seen.desired_config, now.seen.active_config))
-        decision = decide(memory.of[1], memory.ledger, database, in_partitions)
+        decision = decide(memory.of[1], memory.ledger, database, in_partitions, cluster.namespace)
         memory.ledger = decision.ledger
         self._judge(decision, memory)
         left = await self._take(now, decision, memory, database)

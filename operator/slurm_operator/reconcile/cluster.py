@@ -30,6 +30,7 @@ from slurm_operator.decide.nodes import lost_daemons
 from slurm_operator.findings import Condition, Finding, Findings, Severity, lasting
 from slurm_operator.parse.k8s_nodes import K8sNodeParser
 from slurm_operator.reconcile import accounts, administrators, configuration, job_counts, node_sets, pod_conditions
+from slurm_operator.reconcile.defects import Defects
 from slurm_operator.reconcile.drift import DriftReconciler
 from slurm_operator.reconcile.health import hanging_jobs, long_checks, outages
 from slurm_operator.reconcile.orphaned_sets import OrphanedSets
@@ -73,7 +74,8 @@ class Reconciler:
         self._jobs = JobListing(clock)
         self._executor = execute.Executor(api, lease)
         self._configurer = Configurer(api, lease)
-        self._node_sets = node_sets.NodeSets(self._executor, self._jobs, clock)
+        self._defects = Defects()
+        self._node_sets = node_sets.NodeSets(self._executor, self._jobs, self._defects, clock)
         self._orphaned_sets = OrphanedSets(self._reads, self._rest, self._executor, self._node_sets)
         self._configuration = configuration.Configuration(self._executor, self._configurer)
         self._pod_conditions = pod_conditions.PodConditions(self._executor.report)
@@ -137,17 +139,22 @@ class Reconciler:
         served = await self._look_at_node_sets(now, set_bodies)
         states = {name: own.state for name, own in served.sets.items()}
         workers = [pod for pod in seen.pods.values() if pod.component == "worker"]
-        if not isinstance(served.nodes, Unknown):
-            self._outages.look(body, served.nodes, states.values(), workers, datetime.datetime.now(datetime.UTC))
+        with self._defects.isolated("outages"):
+            if not isinstance(served.nodes, Unknown):
+                self._outages.look(body, served.nodes, states.values(), workers, datetime.datetime.now(datetime.UTC))
         appointed, told = seen.cluster.appointed, Findings()
         failures, of_accounts, stored = list[Finding](), Findings(), body.get("status", {}).get("accounts")
+        configured, closed = Findings(), configuration.cut_short(seen)[1]
         try:
             async with asyncio.timeout(budget.left(BROUGHT_AFTER_SECONDS)):
-                failures = await self._update_controller(now)
+                with self._defects.isolated("update of slurmctld"):
+                    failures = await self._update_controller(now)
                 # QOS come before partitions that name them: slurmctld would not start without one.
-                of_accounts, stored = await self._accounts.bring(now)
-                configured, closed = await self._bring_configuration(now, served.nodes)
-                told, appointed = await self._administrators.bring(now)
+                with self._defects.isolated("accounts and configuration", Severity.WRONG | Severity.UNKNOWN):
+                    of_accounts, stored = await self._accounts.bring(now)
+                    configured, closed = await self._bring_configuration(now, served.nodes)
+                with self._defects.isolated("administrators"):
+                    told, appointed = await self._administrators.bring(now)
         except TimeoutError:
             configured, closed = configuration.cut_short(seen)
         before = [*self._pod_conditions.problems, *self._long_checks.problems, *self._hanging_jobs.problems]
@@ -158,15 +165,22 @@ class Reconciler:
         outcome = await self._say(body, set_bodies, seen, served, findings, told_of, in_database)
         self._told_at = self._clock()
         self._failed = await self._node_sets.act(rest, served, set_bodies, budget)
-        await self._node_sets.count_pending(rest, served, budget)
+        with self._defects.isolated("pending nodes"):
+            await self._node_sets.count_pending(rest, served, budget)
         if not isinstance(served.nodes, Unknown):
-            await self._job_counts.count(now, served.nodes)
-            await self._long_checks.act(now, states, served.nodes)
-            await self._hanging_jobs.act(now, served.nodes)
-        self._failed += await self._node_sets.reservations.end_left_over(rest, body, seen.node_sets, budget)
-        await self._orphaned_sets.finish_deletions(set_bodies, seen.cluster.name, budget)
+            with self._defects.isolated("counts of jobs"):
+                await self._job_counts.count(now, served.nodes)
+            with self._defects.isolated("long checks"):
+                await self._long_checks.act(now, states, served.nodes)
+            with self._defects.isolated("jobs that hang"):
+                await self._hanging_jobs.act(now, served.nodes)
+        with self._defects.isolated("left-over reservations"):
+            self._failed += await self._node_sets.reservations.end_left_over(rest, body, seen.node_sets, budget)
+        with self._defects.isolated("deletions of node sets without a cluster"):
+            await self._orphaned_sets.finish_deletions(set_bodies, seen.cluster.name, budget)
         if not isinstance(served.nodes, Unknown):
-            await self._pod_conditions.tell(workers, served.nodes)
+            with self._defects.isolated("conditions of pods"):
+                await self._pod_conditions.tell(workers, served.nodes)
         if self._untold:
             raise self._untold  # Nobody can read it: the log, the metric of passes and /readyz tell.
         return outcome
@@ -219,7 +233,8 @@ class Reconciler:
     def _lost_daemons(self, seen: Kubernetes, *, blind: bool) -> list[Finding]:
         daemons_pods = {name: pod for name, pod in seen.pods.items() if pod.component != "worker"}
         now = datetime.datetime.now(datetime.UTC)
-        return lost_daemons.findings(daemons_pods.values(), self._k8s_nodes(daemons_pods), now, blind=blind)
+        k8s_nodes, namespace = self._k8s_nodes(daemons_pods), seen.cluster.namespace
+        return lost_daemons.findings(daemons_pods.values(), k8s_nodes, now, namespace, blind=blind)
 
     async def _say(
         self,
@@ -237,7 +252,10 @@ class Reconciler:
             mine = served.sets.get(node_set.name) or _unserved(seen, node_set, served.nodes)
             if node_set.deleting and not mine.waiting:
                 continue  # Its deletion has ended, or finish_deletions has reported it.
-            counts, findings = await self._node_sets.say(set_bodies[node_set.name], mine, refused)
+            said = await self._node_sets.say(set_bodies[node_set.name], mine, refused)
+            if said is None:
+                continue
+            counts, findings = said
             all_counts += [] if refused else [counts]
             if node_set.cluster == seen.cluster.name:
                 all_sets += findings
@@ -246,7 +264,7 @@ class Reconciler:
         findings = status.cluster(seen, served.nodes, all_sets, counts)
         findings[:0] = self._lost_daemons(seen, blind=isinstance(served.nodes, Unknown))
         findings += [*accounting.findings(seen), *unread.findings(seen)]
-        findings += [*served.problems, *self._failed, *self._drift.problems, *configured]
+        findings += [*served.problems, *self._failed, *self._drift.problems, *configured, *self._defects.findings]
         findings, self._conflicts = lasting(findings, execute.CONFLICT, self._conflicts, CONFLICTS_TOLD)
         conditions = findings.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
         conditions += (self._drift.condition,) if self._drift.condition else ()

@@ -20,7 +20,8 @@ from slurm_operator.decide.node_sets import deletion, k8s_nodes, node_set, recor
 from slurm_operator.decide.node_sets.node_set import Decision
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.execute import Executor
-from slurm_operator.findings import Condition, Finding, Findings, Severity
+from slurm_operator.findings import Condition, Finding, Findings, Severity, of_defects
+from slurm_operator.reconcile.defects import Defects
 from slurm_operator.reconcile.pass_budget import LOOKED_AFTER_SECONDS, PassBudget
 from slurm_operator.reconcile.reservations import Reservations
 from slurm_operator.reconcile.slurm_look import SlurmLook, known
@@ -59,12 +60,15 @@ class Served:
 class NodeSets:
     """The node sets of one namespace."""
 
-    def __init__(self, executor: Executor, listing: JobListing, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, executor: Executor, listing: JobListing, defects: Defects, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._executor = executor
         self._clock = clock
         self._listing = listing
-        self._slurm = SlurmLook(listing, clock)
-        self.reservations = Reservations(executor, clock)
+        self._defects = defects
+        self._slurm = SlurmLook(listing, defects, clock)
+        self.reservations = Reservations(executor, defects, clock)
         self._told: dict[str, dict[tuple[Reason, str], Finding]] = {}
         self._kept: dict[str, Finding] = {}
         """The finding that kept a node set from its deletion in the pass before."""
@@ -116,7 +120,10 @@ class NodeSets:
             if budget.is_over(ends):
                 break
             self._last, node_set = name, served.sets[name]
-            problems += await self._execute(rest, bodies[name], node_set, jobs, ends)
+            if self._defects.has(_status_of(name)):
+                continue  # It could not remember what is done.
+            with self._defects.isolated(f"actions of node set {name}"):
+                problems += await self._execute(rest, bodies[name], node_set, jobs, ends)
             self._kept.pop(name, None)
             if node_set.released:
                 for failed in await self.remove_finalizer(bodies[name], node_set.released):
@@ -147,9 +154,14 @@ class NodeSets:
         if state.is_missing:
             return ServedSet(state, node_set.unchanged(wanted))
         decision = node_set.decide(state)
+        self._defects.log(f"node set {wanted.name}", decision.defects)
         if not wanted.deleting or wanted.finalizer_url is None:
             return ServedSet(state, decision)
-        judged = deletion.judge(state, cluster_stays=cluster_stays)
+        judged: deletion.RemoveFinalizer | Finding | None = None
+        with self._defects.isolated(f"deletion of node set {wanted.name}"):
+            judged = deletion.judge(state, cluster_stays=cluster_stays)
+        if judged is None:
+            return ServedSet(state, decision)
         if isinstance(judged, Finding):
             return ServedSet(state, decision, judged)
         return ServedSet(state, decision, self._kept.get(wanted.name), judged)
@@ -174,13 +186,22 @@ class NodeSets:
 
     async def say(
         self, body: Object, served: ServedSet, refused: Findings | None = None
-    ) -> tuple[status.Counts, Findings]:
-        """Write a NodeSet's status, and return what of it concerns the whole cluster; `refused`: it is not served."""
+    ) -> tuple[status.Counts, Findings] | None:
+        """Write a NodeSet's status, and return what of it concerns the whole cluster; `refused`: it is not served.
+
+        With a defect nothing is returned, and nobody knows if jobs can run.
+        """
+        with self._defects.isolated(_status_of(served.state.node_set.name), Severity.WRONG | Severity.UNKNOWN):
+            return await self._say(body, served, refused)
+        return None
+
+    async def _say(self, body: Object, served: ServedSet, refused: Findings | None) -> tuple[status.Counts, Findings]:
         state, waiting, decision = served.state, served.waiting, served.decision
         wanted, nodes, is_judged = state.node_set, state.nodes, not refused and not state.is_missing
         counts, findings = (status.Counts(wanted.replicas or 0), refused) if refused else status.node_set(state)
         held = [*decision.plan.findings]
         findings += [waiting] if waiting else []
+        findings += of_defects(decision.defects, f" of node set {wanted.name}")
         if is_judged and not isinstance(nodes, Unknown):
             held = [*k8s_nodes.held(state), *held]
             findings += window.findings(state, update.waiting_for_window(state))
@@ -286,3 +307,7 @@ class NodeSets:
                 direction = "out" if decided.replicas > decided.was else "in"
                 metrics.REPLICA_MOVES.labels(direction).inc(abs(decided.replicas - decided.was))
         return problems
+
+
+def _status_of(node_set: str) -> str:
+    return f"status of node set {node_set}"

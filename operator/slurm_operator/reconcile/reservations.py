@@ -14,6 +14,7 @@ from slurm_operator.decide.node_sets import update, window
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.execute import Executor
 from slurm_operator.findings import Finding
+from slurm_operator.reconcile.defects import Defects
 from slurm_operator.reconcile.pass_budget import PassBudget
 from slurm_operator.state.resources import NodeSet
 from slurm_operator.state.slurm import Reservation
@@ -27,8 +28,9 @@ SECONDS = 60.0
 class Reservations:
     """Reads reservations when a decision needs them, and deletes those of node sets that are gone."""
 
-    def __init__(self, executor: Executor, clock: Callable[[], float]) -> None:
+    def __init__(self, executor: Executor, defects: Defects, clock: Callable[[], float]) -> None:
         self._executor = executor
+        self._defects = defects
         self._clock = clock
         self._seen: tuple[Reservation, ...] | None = None
         self._seen_at = -math.inf
@@ -36,7 +38,9 @@ class Reservations:
 
     async def look(self, rest: SlurmRest, sets: Sequence[NodeSetState]) -> list[NodeSetState]:
         """The node sets with all reservations, which are looked at while nodes wait, or one of ours is there."""
-        waiting = any(state.node_set.update.window and update.outdated(state) for state in sets)
+        waiting = False
+        with self._defects.isolated("look at reservations"):
+            waiting = any(state.node_set.update.window and update.outdated(state) for state in sets)
         self._seen, due = None, self._clock() >= self._seen_at + SECONDS
         if waiting or due or self._has_ours:
             try:

@@ -16,6 +16,7 @@ from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets import full_listing, node_set, records, remediate
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
+from slurm_operator.reconcile.defects import Defects
 from slurm_operator.reconcile.pass_budget import ACTED_AFTER_SECONDS, LEAST_SECONDS, LOOKED_AFTER_SECONDS, PassBudget
 from slurm_operator.state.resources import NodeSet
 from slurm_operator.state.slurm import NOT_ASKED, FullListing, Jobs, Nodes, Running, SlurmJob, TooDeep, Unknown
@@ -62,8 +63,9 @@ class _Lately:
 class SlurmLook:
     """Looks at the Slurm of one namespace. What it keeps spares work, and may be lost at any time."""
 
-    def __init__(self, listing: JobListing, clock: Callable[[], float]) -> None:
+    def __init__(self, listing: JobListing, defects: Defects, clock: Callable[[], float]) -> None:
         self._listing = listing
+        self._defects = defects
         self._clock = clock
         self._looked = -math.inf
         self._counted = -math.inf
@@ -87,8 +89,14 @@ class SlurmLook:
             return Slurm(Unknown(error.reason, str(error)))
         due = self._clock() >= self._looked + RECORDS_SECONDS
         seen = [state.seen(nodes) for state in sets if not state.is_missing]
-        if not any(full_listing.is_needed(state, records_due=due) for state in seen):
-            return Slurm(nodes, await self._for_words(rest, seen, budget, at_once=jobs_told))
+        needed = False
+        # Nothing is removed without full listings.
+        with self._defects.isolated("full listings"):
+            needed = any(full_listing.is_needed(state, records_due=due) for state in seen)
+        if not needed:
+            with self._defects.isolated("jobs for messages"):
+                return Slurm(nodes, await self._for_words(rest, seen, budget, at_once=jobs_told))
+            return Slurm(nodes)
         try:
             async with asyncio.timeout(budget.left(LOOKED_AFTER_SECONDS, least=LEAST_SECONDS)):
                 full = await rest.nodes(full=True)

@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 from collections.abc import Mapping
 
-from contract import policies
+from contract import names, policies
 from contract.policies import ReactionPolicy
 from slurm_operator.accounts import Declared, Ledger
 
@@ -61,11 +61,15 @@ class RemovalPolicy:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Restart:
-    """A restart of an unfit node, decided at that time; `replace`: its pod is to leave its Kubernetes node."""
+    """A restart of an unfit node, decided at that time; `replace`: its pod is to leave its Kubernetes node.
+
+    `uid` is that of the pod to end: another one is its successor, whatever the clocks say. Older operators note none.
+    """
 
     node: str
     at: datetime.datetime
     replace: bool = False
+    uid: str = dataclasses.field(default="", compare=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,6 +111,7 @@ class NodeSet:
     feature_labels: tuple[str, ...] = ()
     conditions: tuple[NodeCondition, ...] = ()
     topology: tuple[Place, ...] | None = None
+    namespace: str = names.NAMESPACE
 
     @property
     def labels(self) -> frozenset[str]:
@@ -176,6 +181,7 @@ class Cluster:
     hangs: tuple[HangPolicy, ...] = ()
     login_sets: tuple[str, ...] = ()
     requested_checks: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    namespace: str = names.NAMESPACE
 
     def first_checks(self, node_set: str) -> tuple[str, ...]:
         """Return the long checks that a new or repaired node of a NodeSet passes before it takes jobs."""

@@ -396,6 +396,7 @@ class Model(stateful.RuleBasedStateMachine):
             assert found
             listing = {**slurm_nodes.with_jobs(listing, found.jobs)}
         decision = decide(state.seen(listing, found))
+        assert not decision.defects
         drained = [each.node for each in decision.actions if isinstance(each, Drain)]
         assert len(drained) == len({*drained}), f"drained twice at once: {drained}"
         plan = decision.plan

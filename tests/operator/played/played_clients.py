@@ -48,6 +48,9 @@ class PlayedApi(KubernetesApi):
         self.cluster = cluster
 
     async def get(self, api: str, plural: str, name: str) -> Object | None:
+        if (api, plural) == ("v1", "pods"):
+            pod = self.cluster.pods.get(name)
+            return {"metadata": {"uid": str(pod.uid)}} if pod else None
         assert (api, plural) == ("v1", "nodes")
         taints = [{"key": key, "effect": "NoSchedule"} for key in self.cluster.hosts[name].taints()]
         return {"metadata": {"uid": f"of {name}", "annotations": {"others": "x"}}, "spec": {"taints": taints}}

@@ -27,7 +27,7 @@ from contract.conditions import Reason
 from tests.operator.states.check_samples import CHECK, NOW, ended, node, state
 from tests.operator.worlds.slow_world import VirtualLoop, at_once
 
-DECLARED = type("Cluster", (), {"long_checks": (CHECK,), "requested_checks": {}})()
+DECLARED = type("Cluster", (), {"long_checks": (CHECK,), "requested_checks": {}, "namespace": "hpc"})()
 SEEN = cast(Any, type("Seen", (), {"cluster": DECLARED})())
 
 
@@ -149,7 +149,7 @@ def test_a_refusal_for_want_of_an_association_says_the_command_that_makes_it(mon
     monkeypatch.setattr(played, "submit", refuse)
     played.look(dies=False)
     (problem,) = played.operator.problems
-    assert "sacctmgr add user nobody account=NAME" in problem.message
+    assert "kubectl -n hpc exec slurm-accounting-0 -- sacctmgr -i add user nobody account=NAME" in problem.message
 
 
 @hypothesis.given(seed=st.integers(0, 2**32))

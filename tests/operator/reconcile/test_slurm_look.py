@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from slurm_operator.clients.slurm.job_listing import JobListing
 from slurm_operator.decide.nodes.workers import NodeSetState
+from slurm_operator.reconcile.defects import Defects
 from slurm_operator.reconcile.pass_budget import PassBudget
 from slurm_operator.reconcile.slurm_look import RECORDS_SECONDS, TOLD_SECONDS, SlurmLook
 from slurm_operator.state.slurm import SlurmNode, Unknown
@@ -32,7 +33,7 @@ class Nodes(PlayedRest):
 def test_the_job_that_keeps_a_record_is_told_between_looks_at_jobs_too_but_not_for_ever() -> None:
     clock, rest = Clock(), Nodes(sized(node("cpu-0"), SMALL), {"7": "PENDING"})
     rest.names = {"7": "cpu-0"}
-    look = SlurmLook(JobListing(clock), clock)
+    look = SlurmLook(JobListing(clock), Defects(), clock)
 
     def told(size: NodeSetState) -> list[int]:
         rest.asked.clear()

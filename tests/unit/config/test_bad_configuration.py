@@ -701,6 +701,11 @@ BAD: list[tuple[str, Any, str]] = [
     ("nodeSets.0.reactions.attempts", 0, "want 1 or more"),
     ("nodeSets.0.reactions.breakerPercent", 101, "want 100 or less"),
     ("nodeSets.0.reactions.after", "soon", "want a duration such as 90s, 30m or 2h"),
+    (
+        "nodeSets.0.reactions.after",
+        "87601h",
+        "reactions.after: got '87601h'; want at most 87600h, which is ten",
+    ),
     ("nodeSets.0.grace", "long", "pulumi-slurm:nodeSets[0].grace: got 'long'; want a duration such as 90s, 30m or 2h"),
     ("operator.watchNodes", "perhaps", "pulumi-slurm:operator.watchNodes: got 'perhaps'; want true or false"),
     (

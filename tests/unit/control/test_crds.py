@@ -32,7 +32,8 @@ def test_a_policy_has_the_keys_types_defaults_and_limits_of_the_configuration() 
         "required": ["nodes"],
         "properties": {
             "afterSeconds": {
-                "description": "Some time.", "type": "integer", "format": "int64", "minimum": 0, "default": 120,
+                "description": "Some time.", "type": "integer", "format": "int64", "minimum": 0, "maximum": 315_360_000,
+                "default": 120,
             },
             "untilSeconds": {
                 "description": "Some more time.", "type": "integer", "format": "int64", "minimum": 0, "maximum": 60,

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from contract import accounts as slurms
+from contract import commands, names
 from slurm_operator.accounts import Database, Declared, Entity, Kind, Ledger, Records, Values, value
 
 _OWN = frozenset(
@@ -61,7 +62,11 @@ class Decision:
 
 
 def decide(
-    declared: Declared, ledger: Ledger, database: Database, in_partitions: frozenset[str] = frozenset()
+    declared: Declared,
+    ledger: Ledger,
+    database: Database,
+    in_partitions: frozenset[str] = frozenset(),
+    namespace: str = names.NAMESPACE,
 ) -> Decision:
     """Return the steps from what is there to what is declared.
 
@@ -70,6 +75,7 @@ def decide(
         ledger: what its status says of earlier steps.
         database: what slurmdbd has.
         in_partitions: QOS that partitions name: without one of them slurmctld might not start again.
+        namespace: that of slurmdbd, for commands in messages.
     """
     changes, held = list[Change](), list[str]()
     leaving = _leaving(declared, ledger, database)
@@ -82,10 +88,10 @@ def decide(
             continue
         differing = {word: text for word, text in wanted.items() if value(entity, there, word) != text}
         stuck = [word for word, text in differing.items() if not text and not entity.kind.fields[word].is_kept_empty]
-        held += [_by_hand(entity, word) for word in stuck]
+        held += [_by_hand(entity, word, namespace) for word in stuck]
         if rest := {word: text for word, text in differing.items() if word not in stuck}:
             changes.append(Change(entity, rest, there))
-    removals, kept = _removals(declared, database, leaving, in_partitions)
+    removals, kept = _removals(declared, database, leaving, in_partitions, namespace)
     steps: tuple[Change | Removal, ...] = (*_coordinators_last(changes), *removals)
     return Decision(steps, _ledger(declared, ledger, database), (*held, *kept), tuple(_undeclared(declared, database)))
 
@@ -183,14 +189,14 @@ def _is_default(entity: Entity, database: Database) -> bool:
 
 
 def _removals(
-    declared: Declared, database: Database, leaving: set[Entity], in_partitions: frozenset[str]
+    declared: Declared, database: Database, leaving: set[Entity], in_partitions: frozenset[str], namespace: str
 ) -> tuple[list[Removal], list[str]]:
     """Return records that go, and sentences about those that others need."""
     removals, kept = list[Removal](), list[str]()
     going = set[Entity]()
     # From the end: a user's default account after his others, accounts after those below them, QOS at last.
     for entity in (entity for entity in reversed(_in_order(database.records)) if entity in leaving):
-        last = _last_default(entity, declared, database, leaving)
+        last = _last_default(entity, declared, database, leaving, namespace)
         if needs := _needs(entity, database, going, in_partitions) or last:
             kept.append(f"{entity} stays: {needs}")
             continue
@@ -199,7 +205,7 @@ def _removals(
     return removals, kept
 
 
-def _last_default(entity: Entity, declared: Declared, database: Database, leaving: set[Entity]) -> str:
+def _last_default(entity: Entity, declared: Declared, database: Database, leaving: set[Entity], namespace: str) -> str:
     """Return why a user's default account has to stay, and the command that lets it go; empty if it may go.
 
     It stays while the user has other accounts that the stack does not declare: Slurm needs one of them as the default.
@@ -209,8 +215,10 @@ def _last_default(entity: Entity, declared: Declared, database: Database, leavin
     if any(other.user == entity.user for other in declared.records):
         return ""
     theirs = [other for other in database.records if other.user == entity.user and other not in leaving]
-    command = f"sacctmgr modify user {entity.user} set defaultaccount="
-    return f"it is his default account; choose another: {command}{theirs[0].account}" if theirs else ""
+    if not theirs:
+        return ""
+    command = commands.sacctmgr(namespace, f"modify user {entity.user} set defaultaccount={theirs[0].account}")
+    return f"it is his default account; choose another: {command}"
 
 
 def _needs(entity: Entity, database: Database, going: set[Entity], in_partitions: frozenset[str]) -> str:
@@ -283,8 +291,9 @@ def _undeclared(declared: Declared, database: Database) -> Iterator[str]:
     yield from (other.title for other in database.others if not other.elsewhere)
 
 
-def _by_hand(entity: Entity, word: str) -> str:
+def _by_hand(entity: Entity, word: str, namespace: str) -> str:
     """Say what a person does about a value that slurmrestd can't take away."""
     what = f"{'user' if entity.user else 'qos' if entity.kind is Kind.QOS else 'account'} {entity.user or entity.name}"
     where = f" where account={entity.account}" if entity.user else ""
-    return f"{entity}: only sacctmgr takes {word} away: sacctmgr modify {what}{where} set {word.lower()}="
+    command = commands.sacctmgr(namespace, f"modify {what}{where} set {word.lower()}=")
+    return f"{entity}: only sacctmgr takes {word} away: {command}"

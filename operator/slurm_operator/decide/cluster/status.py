@@ -82,7 +82,7 @@ def node_set(state: NodeSetState) -> tuple[Counts, Findings]:
             words = f"{worker.name} leaves when its jobs have ended{running}{until}"
             findings.append(under_way(Reason.WAITING_FOR_JOBS, words))
     present = [worker.node for worker in (*members, *leaving) if worker.node]
-    if kept := slurm_nodes.kept([*present, *records.orphans(state)]):
+    if kept := slurm_nodes.kept([*present, *records.orphans(state)], wanted.namespace):
         findings.append(under_way(Reason.NODES_KEPT, f"drained and without jobs, but kept by Slurm: {kept}"))
     if (update.outdated(state) or update.coming_back(state)) and not wanted.deleting:
         findings += [_updating(state), *update.findings(state)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from contract import names
+from contract import commands, names
 from contract.conditions import Reason
 from slurm_operator.decide.node_sets import records, scale
 from slurm_operator.decide.nodes import slurm_nodes
@@ -34,7 +34,8 @@ def judge(state: NodeSetState, *, cluster_stays: bool) -> RemoveFinalizer | Find
     if node_set.forced:
         return RemoveFinalizer(workload, "forced, its jobs are killed")
     title = f"node set {node_set.name} is being deleted"
-    way_out = f"to kill its jobs: kubectl annotate nodeset {node_set.name} {names.ANNOTATION_FORCE}=true"
+    force = f"annotate nodeset {node_set.name} {names.ANNOTATION_FORCE}=true"
+    way_out = f"to kill its jobs: {commands.kubectl(node_set.namespace, force)}"
     unseen = state.nodes if isinstance(state.nodes, Unknown) else None
     if state.current and unseen:
         held = f"{title}: held, since its jobs cannot be seen ({unseen.message}); {way_out}"
@@ -43,7 +44,7 @@ def judge(state: NodeSetState, *, cluster_stays: bool) -> RemoveFinalizer | Find
         if working := _working(state):
             waits = f"waits for the end of {working}{scale.until(state)}"
             return under_way(Reason.WAITING_FOR_JOBS, f"{title}: {waits}; {way_out}")
-        kept = slurm_nodes.kept(worker.node for worker in state.leaving() if worker.node)
+        kept = slurm_nodes.kept((worker.node for worker in state.leaving() if worker.node), node_set.namespace)
         why = f"; Slurm keeps {kept}" if kept else ""
         return under_way(Reason.DRAINING, f"{title}: waits until its {state.current} nodes are drained and idle{why}")
     if state.pods and workload is None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
-from slurm_operator.actions import Action, Drain
+from contract import reasons
+from slurm_operator.actions import Action, Comment, Drain, DrainDown, SetEvictable, Undrain, UpdateNode
 from slurm_operator.decide.node_sets import (
     features,
     k8s_nodes,
@@ -18,20 +20,52 @@ from slurm_operator.decide.node_sets import (
     window,
 )
 from slurm_operator.decide.nodes.workers import NodeSetState
+from slurm_operator.findings import Defect
 from slurm_operator.state.resources import NodeSet
 from slurm_operator.state.slurm import Unknown
+
+_DRAINING = frozenset({"size", "Kubernetes nodes", "update", "repairs", "reboots"})
+"""Parts that drain nodes."""
+_T = TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision:
     """The actions of a pass, in their order, and the repairs among them.
 
-    The status remembers `updating`: the nodes that the update has taken and that have not worked since.
+    The status remembers `updating`: the nodes that the update has taken and that have not worked since. `defects` are
+    parts of the decision that raised an exception: nothing of them is done.
     """
 
     actions: list[Action]
     updating: frozenset[str]
     plan: remediate.Plan
+    defects: tuple[Defect, ...] = ()
+
+
+class _Parts:
+    """Parts of a decision: an exception in one ends no other."""
+
+    def __init__(self) -> None:
+        self.defects: list[Defect] = []
+
+    def result(self, part: str, work: Callable[[], _T], otherwise: _T) -> _T:
+        """Return what a part decides; `otherwise` if it raises."""
+        try:
+            return work()
+        except Exception as error:
+            self.defects.append(Defect(part, error))
+            return otherwise
+
+    def actions(
+        self, part: str, work: Callable[[], Sequence[Action]], otherwise: Sequence[Action] = ()
+    ) -> Sequence[Action]:
+        """Return the actions of a part; `otherwise` if it raises."""
+        return self.result(part, work, otherwise)
+
+    def have_failed(self, parts: Iterable[str]) -> bool:
+        """Return whether one of these parts raised."""
+        return any(defect.part in parts for defect in self.defects)
 
 
 def unchanged(node_set: NodeSet, actions: Iterable[Action] = ()) -> Decision:
@@ -45,27 +79,51 @@ def repairable(state: NodeSetState) -> NodeSetState:
 
 
 def decide(state: NodeSetState) -> Decision:
-    """Return the decision about one node set."""
+    """Return the decision about one node set.
+
+    A part rests on the state alone, and takes away only nodes under its own drain. So the others go on without one
+    that raises. Two rest on others. A drain is lifted only if every part that drains has spoken: one of
+    them may want it. An update goes on only if the status can remember which nodes it takes.
+    """
     if isinstance(state.nodes, Unknown):
         return unchanged(state.node_set, scale.actions_unseen(state))
-    plan = remediate.plan(repairable(state))
+    parts = _Parts()
+    plan = parts.result("repairs", lambda: remediate.plan(repairable(state)), unchanged(state.node_set).plan)
+    updates = parts.actions("update", lambda: update.actions(state))
     # Drains stand in the order of ADR 33: of one node's the first counts.
     decided = _with_one_drain_each(
         [
-            *features.actions(state),
-            *scale.actions(state),
-            *k8s_nodes.actions(state),
-            *update.actions(state),
-            *window.actions(state, update.waiting_for_window(state)),
-            *records.actions(state),
+            *parts.actions("size", lambda: scale.actions(state), scale.actions_unseen(state)),
+            *parts.actions("Kubernetes nodes", lambda: k8s_nodes.actions(state)),
+            *updates,
+            *parts.actions("window", lambda: window.actions(state, update.waiting_for_window(state))),
+            *parts.actions("records", lambda: records.actions(state)),
             *plan.actions,
-            *reboot.actions(repairable(state)),
+            *parts.actions("reboots", lambda: reboot.actions(repairable(state))),
+            *parts.actions("features", lambda: features.actions(state)),
         ]
     )
-    # One action for each drain: that of an update takes the place of a removal's that has no more cause.
-    drained = {action.node for action in decided if isinstance(action, Drain)}
-    decided[:0] = [action for action in undrain.actions(state) if action.node not in drained]
-    return Decision(decided, update.taken(state) | update.begun(state, decided), plan)
+    updating = parts.result("update", lambda: update.taken(state) | update.begun(state, decided), None)
+    if updating is None:
+        decided, updating = [action for action in decided if action not in updates], state.node_set.updating
+    if not parts.have_failed(_DRAINING):
+        # One action for each drain: that of an update takes the place of a removal's that has no more cause.
+        drained = {action.node for action in decided if isinstance(action, Drain)}
+        lifted: Sequence[Undrain | Drain] = parts.result("undrain", lambda: undrain.actions(state), [])
+        decided[:0] = [action for action in lifted if action.node not in drained]
+    return Decision(sorted(decided, key=_turn), updating, plan, tuple(parts.defects))
+
+
+def _turn(action: Action) -> int:
+    """Return an action's place: a pass has time for a part of many, and first comes what keeps jobs from an end."""
+    match action:
+        case DrainDown() | SetEvictable(evictable=False):
+            return 0
+        case Drain(reason=reason) if reason.startswith(reasons.NODE):
+            return 0
+        case UpdateNode() | Comment():
+            return 2
+    return 1
 
 
 def _with_one_drain_each(decided: Sequence[Action]) -> list[Action]:

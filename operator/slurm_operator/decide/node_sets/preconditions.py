@@ -24,8 +24,9 @@ def hold(decided: actions.NodeAction, now: SlurmNode) -> bool:
         case actions.UndrainReserved(reason=reason):
             ours = drains.owner(now) in (Owner.LONG_CHECK, Owner.UNTESTED) and now.reason == reason
             return ours and not slurm_nodes.has_work(now)
-        case actions.DeleteRecord(anothers=anothers):
-            return _is_still_out(now) and (anothers or not drains.is_anothers(now))
+        case actions.DeleteRecord(anothers=anothers, started=started):
+            is_same = started in (None, now.started)
+            return is_same and _is_still_out(now) and (anothers or not drains.is_anothers(now))
         case actions.RequeueJobs():
             return now.reason in (reasons.SCALE_IN, reasons.UPDATE) and drains.is_operators(now)
         case actions.UpdateNode(features=features, weight=weight, topology=topology):

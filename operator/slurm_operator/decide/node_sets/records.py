@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+from contract import commands
 from contract.conditions import Reason
 from slurm_operator import drains
 from slurm_operator.actions import Action, DeleteRecord, Drain
@@ -95,7 +96,7 @@ def actions(state: NodeSetState) -> list[Action]:
     ]
     kept = state.full_listing.named.by_any
     decided: list[Action] = [
-        DeleteRecord(node.name, anothers=drains.is_anothers(node)) for node in idle if node.name not in kept
+        DeleteRecord(node.name, drains.is_anothers(node), node.started) for node in idle if node.name not in kept
     ]
     # A record that must stay is drained, so that its reason says why the node takes no jobs. So does a person's.
     silent = [node for node in idle if not (drains.is_drained(node) or drains.is_anothers(node))]
@@ -119,7 +120,9 @@ def kept_for(state: NodeSetState, nodes: Iterable[str]) -> str:
     out = frozenset(node.name for node in records if not slurm_nodes.is_usable(node))
     known = () if isinstance(state.jobs, Unknown) else state.jobs
     jobs = waits.of_jobs(job for job in known if job.names & asked or slurm_nodes.busy_nodes([job]) & out)
-    return f": {jobs}" if jobs else " (squeue -w, scontrol show reservation)"
+    namespace, listed = state.node_set.namespace, ",".join(sorted(asked))
+    shows = commands.squeue(namespace, f"-w {listed}"), commands.scontrol(namespace, "show reservation")
+    return f": {jobs}" if jobs else f" ({'; '.join(shows)})"
 
 
 def _gone(state: NodeSetState) -> list[Worker]:

@@ -19,7 +19,7 @@ import datetime
 import enum
 from collections.abc import Iterable, Sequence
 
-from contract import names
+from contract import commands, names
 from contract.conditions import Reason
 from slurm_operator import drains
 from slurm_operator.actions import DeletePod, Drain, Purpose
@@ -71,6 +71,10 @@ def needs_full_listing(state: NodeSetState) -> bool:
 
 def plan(state: NodeSetState) -> Plan:
     """Return the plan for the unfit nodes of a set."""
+    # A clock that ran ahead has noted times that are still to come, and would hold budgets until then.
+    state = state.with_restarts(
+        dataclasses.replace(repair, at=min(repair.at, state.now)) for repair in state.node_set.restarts
+    )
     kept = [
         repair
         for repair in state.node_set.restarts
@@ -97,7 +101,7 @@ def plan(state: NodeSetState) -> Plan:
         findings += [_would(worker, steps[worker.name]) for worker in chosen]
         chosen, later = [], []
     noted = (
-        Restart(worker.name, state.now, replace=steps[worker.name] is RemediationStep.REPLACE) for worker in chosen
+        Restart(worker.name, state.now, steps[worker.name] is RemediationStep.REPLACE, worker.uid) for worker in chosen
     )
     after = state.with_restarts((*state.node_set.restarts, *noted))
     findings += [_waits(after, later)] if later else []
@@ -279,9 +283,10 @@ def _given_up(state: NodeSetState, worker: Worker) -> Finding:
 
 def _awaits(state: NodeSetState, worker: Worker, step: RemediationStep, approved: Iterable[Worker]) -> Finding:
     """Return a finding with the command that approves a repair, and takes back no approval that still waits."""
-    annotate = f"kubectl annotate --overwrite nodeset {state.stateful_set}"
-    annotate += f" {names.ANNOTATION_APPROVE}={','.join(map(approval, (*approved, worker)))}"
-    told = f"{worker.name} would {step.value} ({worker.fault}); to let it: {annotate}"
+    annotation = f"{names.ANNOTATION_APPROVE}={','.join(map(approval, (*approved, worker)))}"
+    annotate = f"annotate --overwrite nodeset {state.stateful_set} {annotation}"
+    way = commands.kubectl(state.node_set.namespace, annotate)
+    told = f"{worker.name} would {step.value} ({worker.fault}); to let it: {way}"
     return Finding(Reason.AWAITS_APPROVAL, told, node=worker.name)
 
 

@@ -158,4 +158,6 @@ def _meets(reservation: Reservation, next_opening: Opening) -> bool:
     every = next((after for flag, after in _SERIES.items() if flag in reservation.flags), None)
     times = max(0, (next_opening.starts - reservation.ends) // every + 1) if every else 0
     later = times * every if every else datetime.timedelta()
-    return reservation.starts + later < next_opening.ends and next_opening.starts < reservation.ends + later
+    # Differences: a sum may leave the calendar.
+    begins_before_the_end = reservation.starts - next_opening.ends < -later
+    return begins_before_the_end and next_opening.starts - reservation.ends < later

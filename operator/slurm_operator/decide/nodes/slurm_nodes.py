@@ -7,6 +7,7 @@ import datetime
 import enum
 from collections.abc import Iterable
 
+from contract import commands
 from slurm_operator import drains
 from slurm_operator.drains import Owner
 from slurm_operator.findings import shown
@@ -96,16 +97,17 @@ def marked(nodes: Nodes, busy: frozenset[str]) -> Nodes:
     return {**nodes, **{name: dataclasses.replace(nodes[name], busy=True) for name in busy & nodes.keys()}}
 
 
-def kept(nodes: Iterable[SlurmNode]) -> str:
-    """Return the nodes that we drained, that have no work and that flags of Slurm keep, and what shows why.
+def kept(nodes: Iterable[SlurmNode], namespace: str) -> str:
+    """Return our drained nodes without work that flags of Slurm keep, and the command that shows why.
 
     The text is empty without such nodes.
     """
     ours = [node for node in nodes if drains.is_operators(node) and not has_work(node)]
     flags = {node.name: sorted(node.states - _IDLE_STATES) for node in ours if not node.states <= _IDLE_STATES}
-    what = "reservation" if any("RESERVED" in words for words in flags.values()) else "node"
+    reserved = any("RESERVED" in words for words in flags.values())
+    shows = commands.scontrol(namespace, "show reservation" if reserved else f"show node {','.join(flags)}")
     listed = shown([f"{name} ({', '.join(words)})" for name, words in flags.items()], 5)
-    return f"{listed}; see scontrol show {what}" if flags else ""
+    return f"{listed}; see {shows}" if flags else ""
 
 
 def may_have_processes(states: frozenset[str]) -> bool:

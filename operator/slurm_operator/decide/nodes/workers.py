@@ -272,9 +272,12 @@ def _ordinals(state: NodeSetState, seen: Iterable[str]) -> dict[str, int]:
 
 
 def _repair(pod: Pod | None, noted: Restart | None) -> Restart | None:
-    """The latest repair if it is not done: the pod is older than the note."""
-    made = pod.created if pod else None
-    return noted if noted and made is not None and made <= noted.at else None
+    """The latest repair if it is not done: the pod is the one that was to end, or older than a note without it."""
+    if pod is None or noted is None:
+        return None
+    if noted.uid:
+        return noted if noted.uid == pod.uid else None
+    return noted if pod.created is not None and pod.created <= noted.at else None
 
 
 def _is_lost(state: NodeSetState, pod: Pod, k8s_node: K8sNode | None) -> bool:

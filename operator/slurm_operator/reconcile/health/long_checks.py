@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from contract import names
+from contract import commands, names
 from contract.conditions import Reason
 from slurm_operator import drains, execute, metrics
 from slurm_operator.clients.kubernetes import Object
@@ -38,10 +38,7 @@ REFUSED_SECONDS = 60.0
 """Until the next submission after a refused one."""
 _NO_ASSOCIATION = 2045
 """ESLURM_INVALID_ACCOUNT (slurm_errno.h)."""
-ASSOCIATE = (
-    "with accounting.enforce user nobody, whose jobs long checks are, needs an account that the partition takes: "
-    "sacctmgr add user nobody account=NAME"
-)
+ASSOCIATE = "with accounting.enforce user nobody, whose jobs long checks are, needs an account that the partition takes"
 _ANSWERED = "LongCheckAnswered"
 """Name of the Event with the verdict about a node that somebody asked for, or with a warning."""
 _LEAST_PRIORITY = 2_147_483_645
@@ -113,7 +110,7 @@ class LongChecks:
         for submission in decided.submissions if self._clock() >= self._refused + REFUSED_SECONDS else ():
             if now.budget.is_over(ends):
                 break
-            submitting = self._submit(now.rest, submission, moment)
+            submitting = self._submit(now, submission, moment)
             if failed := await self._executor.attempt(now.body, "SubmitCheck", submitting):
                 self.problems += failed
                 self._refused = self._clock()
@@ -162,14 +159,15 @@ class LongChecks:
         self._lease.check()
         await rest.release(job_id)
 
-    async def _submit(self, rest: SlurmRest, submission: Submission, moment: datetime.datetime) -> None:
+    async def _submit(self, now: PassContext, submission: Submission, moment: datetime.datetime) -> None:
         self._lease.check()
         try:
-            job_id = await rest.submit(job(submission))
+            job_id = await now.rest.submit(job(submission))
         except SlurmError as error:
             if _NO_ASSOCIATION not in error.numbers:
                 raise
-            raise SlurmError(error.reason, f"{error}; {ASSOCIATE}", error.numbers) from error
+            way = commands.sacctmgr(now.seen.cluster.namespace, "add user nobody account=NAME")
+            raise SlurmError(error.reason, f"{error}; {ASSOCIATE}: {way}", error.numbers) from error
         of = (submission.check.name, submission.node, moment, "", submission.others, submission.aim)
         self._changes.append(Submitted(CheckJob(job_id, *of)))
 

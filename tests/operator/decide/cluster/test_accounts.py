@@ -17,6 +17,7 @@ from tests.operator.played.played_database import ACCOUNT, OWN, QOS, USER, Playe
 from tests.operator.states.declared_accounts import bring, declarations
 
 HIGH, PHYSICS = Entity(QOS, "high"), Entity(ACCOUNT, "physics")
+SACCTMGR = "kubectl -n slurm exec slurm-accounting-0 -- sacctmgr -i"
 ALICE = Entity(USER, "optics/alice")
 PEOPLE = records(
     users={"optics/alice": {"MaxJobs": "3", "QOS": "high"}, "bio/alice": {"DefaultAccount": "yes"}},
@@ -100,8 +101,9 @@ def test_a_list_that_slurmrestd_can_not_empty_is_told_with_the_command_for_it() 
     decision = decide(Declared({HIGH: {"Priority": "5"}, ALICE: {}}), given, Database({**OWN, **found}))
     assert [str(step) for step in decision.steps] == ["QOS high Priority=5"]
     assert decision.held == (
-        "QOS high: only sacctmgr takes Preempt away: sacctmgr modify qos high set preempt=",
-        "user alice in optics: only sacctmgr takes QOS away: sacctmgr modify user alice where account=optics set qos=",
+        f"QOS high: only sacctmgr takes Preempt away: {SACCTMGR} modify qos high set preempt=",
+        "user alice in optics: only sacctmgr takes QOS away: "
+        f"{SACCTMGR} modify user alice where account=optics set qos=",
     )
     assert decision.ledger.given[HIGH] == {"Preempt": "low"}, "it is tried until a person did it"
 
@@ -210,7 +212,7 @@ def test_a_default_account_beside_peoples_own_stays_and_is_told() -> None:
         (),
         (
             "user alice in bio stays: it is his default account; choose another: "
-            "sacctmgr modify user alice set defaultaccount=optics",
+            f"{SACCTMGR} modify user alice set defaultaccount=optics",
         ),
     )
 

@@ -19,6 +19,8 @@ from contract.conditions import Reason
 from tests.operator.states.seen_clusters import BLIND, BOTH, NOW, judge, node, nodes, workload, world
 from tests.operator.states.sets import node_set
 
+SHOW = "kubectl -n slurm exec slurm-controller-0 -- scontrol show"
+
 
 def test_a_cluster_with_all_its_nodes_is_available() -> None:
     found, counts = judge(world(), BOTH)
@@ -144,10 +146,20 @@ def test_while_nodes_cannot_be_seen_what_people_said_of_them_stays_told() -> Non
 @pytest.mark.parametrize(
     ("flags", "reason", "user", "told"),
     [
-        (("RESERVED",), "pulumi-slurm:scale-in", "slurm", "cpu-1 (RESERVED); see scontrol show reservation"),
+        (
+            ("RESERVED",),
+            "pulumi-slurm:scale-in",
+            "slurm",
+            f"cpu-1 (RESERVED); see {SHOW} reservation",
+        ),
         (("RESERVED", "MAINTENANCE"), "pulumi-slurm:update", "slurm", "cpu-1 (MAINTENANCE, RESERVED)"),
         (("RESERVED",), "pulumi-slurm:node m is cordoned", "slurm", "cpu-1 (RESERVED)"),
-        (("PLANNED",), "pulumi-slurm:scale-in", "slurm", "cpu-1 (PLANNED); see scontrol show node"),
+        (
+            ("PLANNED",),
+            "pulumi-slurm:scale-in",
+            "slurm",
+            f"cpu-1 (PLANNED); see {SHOW} node cpu-1",
+        ),
         (("BLOCKED",), "pulumi-slurm:scale-in", "slurm", ""),
         ((), "pulumi-slurm:scale-in", "slurm", ""),
         (("COMPLETING", "RESERVED"), "pulumi-slurm:scale-in", "slurm", ""),

@@ -125,6 +125,15 @@ def gone(world: World) -> bool:
 
 
 @pytest.mark.apiserver
+def test_the_command_that_kills_the_jobs_names_the_namespace_of_the_node_set() -> None:
+    metadata = {"name": "cpu", "namespace": "hpc", "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    going = parse_node_set({"metadata": metadata, "spec": {"cluster": "test", "statefulSet": "cpu"}})
+    state = NodeSetState(going, Workload("cpu", 1, 1, "7"), {}, NOW).seen(Unknown("RestUnreachable", "no answer"))
+    waits = deletion.judge(state, cluster_stays=True)
+    assert isinstance(waits, Finding)
+    assert waits.message.endswith("kubectl -n hpc annotate nodeset cpu pulumi-slurm.dev/force-delete=true")
+
+
 def test_a_deleted_node_set_waits_for_its_job_and_leaves_nothing(running_operator: World) -> None:
     world = running_operator
     world.wait("Available", "True")
@@ -171,7 +180,7 @@ def test_a_deletion_is_held_while_slurm_cannot_be_seen_until_it_is_forced(
     world.delete("slurmclusters", "test")
     world.delete("nodesets", "cpu")
     told = world.wait("Available", "False", "DeletionHeld", plural="nodesets", name="cpu")
-    assert "kubectl annotate nodeset cpu pulumi-slurm.dev/force-delete=true" in told["message"]
+    assert "kubectl -n slurm annotate nodeset cpu pulumi-slurm.dev/force-delete=true" in told["message"]
     assert world.size() == 2
     world.patch("nodesets", "cpu", {"metadata": {"annotations": {"pulumi-slurm.dev/force-delete": "true"}}})
     until(lambda: gone(world), "it goes, and its pods with the StatefulSet")

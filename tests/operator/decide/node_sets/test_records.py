@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 
 import pytest
 from slurm_operator.actions import Action, DeleteRecord, Drain, Undrain
-from slurm_operator.decide.node_sets import records, undrain, update
+from slurm_operator.decide.node_sets import preconditions, records, undrain, update
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state.slurm import Facts, FullListing, SlurmJob, SlurmNode
 
@@ -34,6 +35,14 @@ def test_a_removed_nodes_record_goes_when_nothing_names_it() -> None:
     assert records.actions(state(0, 0).seen({}, FullListing({"cpu-0": leaving("cpu-0")}, ()))) == [], (
         "nobody knows who names it"
     )
+
+
+def test_a_record_stays_that_a_newer_slurmd_has_taken_over() -> None:
+    seen = dataclasses.replace(leaving("cpu-0"), started=NOW)
+    (action,) = forget(state(0, 0), [seen])
+    assert isinstance(action, DeleteRecord)
+    assert preconditions.hold(action, seen)
+    assert not preconditions.hold(action, dataclasses.replace(seen, started=NOW + datetime.timedelta(seconds=1)))
 
 
 @pytest.mark.parametrize("is_now", ["PENDING", "RUNNING", "SUSPENDED", "REQUEUE_HOLD", "A_STATE_OF_TOMORROW"])
@@ -125,7 +134,7 @@ def test_a_kept_record_is_told_with_the_jobs_that_keep_it_as_far_as_they_are_kno
         (kept,) = records.findings(moved.seen({"cpu-0": record}, jobs=(naming("cpu-0"), runs)))
         assert kept.message.endswith(f"names it: {words}"), "jobs come and go on a node that serves"
     (kept,) = records.findings(moved.seen({"cpu-0": serving}))
-    assert kept.message.endswith("(squeue -w, scontrol show reservation)")
+    assert kept.message.endswith("; kubectl -n slurm exec slurm-controller-0 -- scontrol show reservation)")
 
 
 def test_a_smaller_node_that_is_named_keeps_its_pod_under_which_the_job_can_run() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from slurm_operator import drains
+from slurm_operator import drains, report
 from slurm_operator.actions import Action, DeletePod, Drain, Purpose, Undrain
 from slurm_operator.decide.node_sets import remediate, undrain
 from slurm_operator.decide.nodes.workers import NodeSetState
+from slurm_operator.parse.resources import parse_node_set
 from slurm_operator.state.resources import Restart
 from slurm_operator.state.slurm import FullListing, SlurmNode
 
@@ -68,6 +69,17 @@ def test_a_repaired_node_serves_when_its_new_pod_is_ready_and_else_says_what_it_
 def test_a_repair_that_nobody_wants_any_more_gives_the_node_back_once_readiness_can_be_believed() -> None:
     assert back(state(), repaired("cpu-1", since=NOW - minutes(0.5))) == []
     assert back(state(), repaired("cpu-1", since=NOW - minutes(2))) == [Undrain("cpu-1")]
+
+
+def test_a_clock_that_runs_ahead_restarts_no_pod_twice_and_holds_no_budget_for_long() -> None:
+    (noted,) = decide(changed(state(), now=NOW + minutes(90)), unfit("cpu-0")).restarts
+    body = {"metadata": {"name": "cpu"}, "spec": {"cluster": "c", "statefulSet": "cpu"}}
+    (read,) = parse_node_set({**body, "status": {"restarts": [report.restart(noted)]}}).restarts
+    again = decide(done(state(restarts=(read,))), repaired("cpu-0"))
+    assert not [each for each in again.actions if isinstance(each, DeletePod)]
+    assert [each.at for each in again.restarts] == [NOW], "its hour and its day begin now, not when that clock said"
+    went = decide(state(restarts=(read,)), repaired("cpu-0"))
+    assert [each.pod for each in went.actions if isinstance(each, DeletePod)] == ["cpu-0"]
 
 
 def test_a_restart_that_was_done_is_not_done_again() -> None:

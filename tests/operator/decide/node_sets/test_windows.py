@@ -220,6 +220,15 @@ def test_so_is_a_node_of_a_reservation_that_comes_again_by_then(
     assert reservations(at(BEFORE, theirs)) == [Reserve(NAME, nodes, SUNDAY, SUNDAY + 4 * HOUR)]
 
 
+def test_a_series_of_reservations_is_compared_with_a_window_at_the_end_of_the_calendar() -> None:
+    last = datetime.datetime(9999, 12, 31, 23, 49, tzinfo=datetime.UTC)
+    theirs = of_nodes("cpu-1", name="class", users="alice", flags=frozenset({"WEEKLY"}))
+    policy = dataclasses.replace(at(BEFORE).node_set.update, window=Window(last, HOUR / 6, weekly=False))
+    assert reservations(changed(at(BEFORE, theirs), update=policy)) == [
+        Reserve(NAME, ("cpu-0", "cpu-1"), last, last + HOUR / 6)
+    ]
+
+
 def test_reservations_of_node_sets_that_are_gone_go() -> None:
     gone, mine = of_nodes("gpu-0", name=f"{names.RESERVATION_PREFIX}gpu"), of_nodes("cpu-0")
     anothers = dataclasses.replace(gone, users="alice")

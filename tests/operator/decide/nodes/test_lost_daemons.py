@@ -22,7 +22,7 @@ def pod(component: str = "controller", name: str = "", **more: Any) -> Pod:
 
 
 def told(*pods: Pod, k8s_nodes: dict[str, K8sNode] | None, blind: bool = False) -> list[Finding]:
-    return lost_daemons.findings(pods, k8s_nodes, NOW, blind=blind)
+    return lost_daemons.findings(pods, k8s_nodes, NOW, "hpc", blind=blind)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_daemon_on_a_machine_that_is_not_ready_is_told_with_the_command_that_f
 def test_a_daemon_on_a_deleted_machine_is_told_once_the_watch_must_know_the_machine() -> None:
     (found,) = told(pod(), k8s_nodes={})
     assert "k8s-1, which is deleted" in found.message
-    assert found.message.endswith("kubectl delete pod slurm-controller-0 --force")
+    assert found.message.endswith("kubectl -n hpc delete pod slurm-controller-0 --force")
     assert told(pod(created=NOW), k8s_nodes={}) == []
 
 

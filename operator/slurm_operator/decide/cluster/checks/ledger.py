@@ -28,6 +28,9 @@ class Verdict(enum.StrEnum):
     SUSPECT = "SUSPECT"
 
 
+MOST_EXACT = 1000
+"""Verdicts of a check whose times stand exactly in the status. Beyond them nodes that passed share times."""
+_SHARED_MINUTES = 5
 MOST_WHYS = 100
 """Texts of a check that the status has, those of nodes that did not pass first, then the latest."""
 SUSPICIOUS = frozenset({Verdict.FAIL, Verdict.SUSPECT})
@@ -198,6 +201,8 @@ def _row(ledger: Ledger, name: str, nodes: Container[str] | None) -> dict[str, A
     groups: dict[Latest, list[str]] = {}
     for node, said in latest.items():
         kept = said if said.why in whys else dataclasses.replace(said, why="")
+        if len(latest) > MOST_EXACT and said.verdict is Verdict.PASS:
+            kept = dataclasses.replace(kept, at=_shared(said.at))  # etcd takes 1.5 MiB.
         groups.setdefault(kept, []).append(node)
     verdicts = {str(verdict): ledger.counts[name, verdict] for verdict in Verdict if (name, verdict) in ledger.counts}
     lists = {
@@ -208,6 +213,10 @@ def _row(ledger: Ledger, name: str, nodes: Container[str] | None) -> dict[str, A
         "requested": _requested(ledger.requests.get(name), nodes),
     }
     return {"name": name, **{key: value for key, value in lists.items() if value}}
+
+
+def _shared(moment: datetime.datetime) -> datetime.datetime:
+    return moment.replace(minute=moment.minute // _SHARED_MINUTES * _SHARED_MINUTES, second=0)
 
 
 def _order(said: Latest) -> tuple[datetime.datetime, str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -194,3 +195,14 @@ def test_each_requested_node_is_tested_once_more_or_again_after_a_restart(seed: 
         played.step()
     assert len(played.jobs) == before, "it counts once"
     assert not played.drained
+
+
+def test_the_ledger_of_thousands_of_nodes_is_smaller_than_etcd_takes_and_gives_no_node_a_later_time() -> None:
+    moments = {f"h100-{n}": NOW - datetime.timedelta(seconds=17 * n) for n in range(5000)}
+    known = Ledger(latest={("bandwidth", name): Latest(Verdict.PASS, at) for name, at in moments.items()})
+    rows = check_ledger.written(known, ["bandwidth"])
+    assert len(json.dumps(rows)) < 150_000
+    latest = check_ledger.read(rows).latest
+    assert latest.keys() == known.latest.keys()
+    early = [moments[name] - said.at for (_, name), said in latest.items()]
+    assert datetime.timedelta(0) <= min(early) <= max(early) < datetime.timedelta(minutes=5)

@@ -1,0 +1,57 @@
+"""Exceptions that nobody expected, in a part of a pass: the other parts go on, and people are told."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+
+from slurm_operator.clients.kubernetes import KubernetesError
+from slurm_operator.clients.lease import NotLeading
+from slurm_operator.findings import Defect, Finding, Severity, of_defects
+
+log = logging.getLogger(__name__)
+
+
+class Defects:
+    """The parts of one namespace's passes that ended with a defect when they ran last."""
+
+    def __init__(self) -> None:
+        self._there: dict[str, list[Finding]] = {}
+        self._logged: dict[str, set[str]] = {}
+
+    @contextlib.contextmanager
+    def isolated(self, part: str, severity: Severity = Severity.WRONG) -> Iterator[None]:
+        """Run a part of a pass; what it raises ends no other.
+
+        Raises:
+            KubernetesError: the API server was away or refused.
+            NotLeading: the lease is not ours any more.
+            TimeoutError: the pass has no more time.
+        """
+        defects = list[Defect]()
+        try:
+            yield
+        except (KubernetesError, NotLeading, TimeoutError):
+            raise
+        except Exception as error:
+            defects.append(Defect(part, error))
+        self.log(part, defects)
+        self._there[part] = of_defects(defects, severity=severity)
+
+    def log(self, of: str, defects: Sequence[Defect]) -> None:
+        """Log the defects of a part, or of the parts of a decision, each once while it lasts."""
+        before = self._logged.get(of, set())
+        for defect in defects:
+            if f"{defect.part}: {defect.words}" not in before:
+                log.error("part of a pass failed: %s: %s", of, defect.part, exc_info=defect.error)
+        self._logged[of] = {f"{defect.part}: {defect.words}" for defect in defects}
+
+    def has(self, part: str) -> bool:
+        """Return whether a part ended with a defect."""
+        return bool(self._there.get(part))
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The findings about isolated parts."""
+        return [finding for findings in self._there.values() for finding in findings]
