@@ -12,7 +12,7 @@ from components.config.checking import addon_rules, health_rules, topology_rules
 from components.config.checking.gres_rules import gres_of_all_sets, mig_strategy
 from components.config.nodes.node_sets import NodeSet
 from components.config.program import Config, OperatorMode
-from components.config.rule import Violation, named_twice, one_of
+from components.config.rule import Violation, named_twice, one_of, rows_with
 from contract import names
 
 
@@ -71,7 +71,7 @@ def _database(config: Config) -> Iterator[Violation]:
 
 
 def _locked_memory(config: Config) -> Iterator[Violation]:
-    if not any(node_set.network.rdma for node_set in config.node_sets):
+    if not any(health_rules.has_rdma(node_set) for node_set in config.node_sets):
         return
     for key in config.slurm.options:
         if key.lower() == "propagateresourcelimits":
@@ -105,9 +105,9 @@ def _options(config: Config, node_set: NodeSet) -> Iterator[Violation]:
 
 def _features(config: Config, node_set: NodeSet) -> Iterator[Violation]:
     """A node set's name is the feature by which partitions find its nodes."""
-    sets = {other.name for other in config.node_sets}
+    sets = {other.name for _, other in rows_with(config.node_sets, "name")}
     for index, feature in enumerate(node_set.features or []):
-        if feature == node_set.name:
+        if feature == getattr(node_set, "name", None):
             yield Violation("features", index, want="further ones: each node has the name of its set already")
         elif feature in sets:
             want = f"another word: the nodes would also join the partitions of node set {feature}"

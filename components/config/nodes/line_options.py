@@ -27,6 +27,12 @@ def line_violations(options: Mapping[str, int], cpus: int, memory_mib: int, gpus
         memory_mib: Its RealMemory.
         gpus: Its GPUs.
     """
+    # A limit that is wrong by itself is told of once: `get` leaves it out.
+    if (limit := options.get("MemSpecLimit")) is not None and limit >= memory_mib:
+        yield Violation("options", "MemSpecLimit", want=f"less than RealMemory ({memory_mib}, in MiB)")
+    restricted = options.get("RestrictedCoresPerGPU", 0)
+    if restricted and not gpus:
+        yield Violation("options", "RestrictedCoresPerGPU", want="nothing, or gpus beside it")
     cores = _cores(options, cpus)
     if cores is None:
         want = f"Sockets x CoresPerSocket x ThreadsPerCore, or without threads, that are resources.cpu ({cpus})"
@@ -34,13 +40,7 @@ def line_violations(options: Mapping[str, int], cpus: int, memory_mib: int, gpus
         return
     if options.get("CoreSpecCount", 0) >= cores:
         yield Violation("options", "CoreSpecCount", want=f"less than the cores of a node ({cores})")
-    # A limit that is wrong by itself is told of once: `get` leaves it out.
-    if (limit := options.get("MemSpecLimit")) is not None and limit >= memory_mib:
-        yield Violation("options", "MemSpecLimit", want=f"less than RealMemory ({memory_mib}, in MiB)")
-    restricted = options.get("RestrictedCoresPerGPU", 0)
-    if restricted and not gpus:
-        yield Violation("options", "RestrictedCoresPerGPU", want="nothing, or gpus beside it")
-    elif restricted * gpus > cores:
+    if restricted * gpus > cores:
         yield Violation("options", "RestrictedCoresPerGPU", want=f"at most the cores for each GPU ({cores // gpus})")
 
 
