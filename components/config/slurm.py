@@ -212,6 +212,16 @@ class Slurm(Model):
         if (name := given.get("taskplugin")) and "none" in self.options[name].lower() and not without:
             want = "task/affinity, or slurm.cgroupPlugin: disabled: jobs have no limit of memory without task/cgroup"
             yield Violation("options", name, want=want)
+        if (name := given.get("taskplugin")) and "cgroup" in self.options[name].lower() and without:
+            want = "task/affinity, or another slurm.cgroupPlugin than disabled: no slurmd would start"
+            yield Violation("options", name, want=want)
+        if (
+            (name := given.get("jobacctgatherparams"))
+            and "overmemorykill" in self.options[name].lower()
+            and not without
+        ):
+            want = "other words, or slurm.cgroupPlugin: disabled: cgroups limit memory, and slurmctld would not start"
+            yield Violation("options", name, want=want)
         if (name := given.get("jobacctgathertype")) and "cgroup" in self.options[name].lower() and without:
             want = "jobacct_gather/linux beside slurm.cgroupPlugin: disabled: no slurmd would start"
             yield Violation("options", name, want=want)

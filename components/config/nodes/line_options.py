@@ -44,6 +44,14 @@ def line_violations(options: Mapping[str, int], cpus: int, memory_mib: int, gpus
         yield Violation("options", "RestrictedCoresPerGPU", want=f"at most the cores for each GPU ({cores // gpus})")
 
 
+def all_sockets_reserved(options: Mapping[str, int], cpus: int) -> bool:
+    """Return whether CoreSpecCount takes a core of each socket of a node."""
+    cores = _cores(options, cpus)
+    if cores is None:
+        return False
+    return options.get("CoreSpecCount", 0) > cores - _cores_of_a_socket(options, cores)
+
+
 def socket_violations(options: Mapping[str, int], cpus: int, gpus: Gpus) -> Iterator[Violation]:
     """Yield cores of GPUs that are no whole sockets: slurmctld would not take the node.
 
@@ -55,7 +63,7 @@ def socket_violations(options: Mapping[str, int], cpus: int, gpus: Gpus) -> Iter
     cores = _cores(options, cpus)
     if cores is None:
         return
-    of_a_socket = cores // options["Sockets"] if "Sockets" in options else options.get("CoresPerSocket", 1)
+    of_a_socket = _cores_of_a_socket(options, cores)
     for index, kind in enumerate(gpus.types):
         at = ("gpus", *(("more", index - 1) if index else ()), "cores")
         for files, listed in kind.cores.items():
@@ -64,6 +72,10 @@ def socket_violations(options: Mapping[str, int], cpus: int, gpus: Gpus) -> Iter
                 yield Violation(*at, files, want=f"cores of the node: 0-{cores - 1}")
             elif any(count != of_a_socket for count in Counter(core // of_a_socket for core in numbers).values()):
                 yield Violation(*at, files, want=f"all cores of a socket, which has {of_a_socket}, or of several")
+
+
+def _cores_of_a_socket(options: Mapping[str, int], cores: int) -> int:
+    return cores // options["Sockets"] if "Sockets" in options else options.get("CoresPerSocket", 1)
 
 
 def _cores(options: Mapping[str, int], cpus: int) -> int | None:

@@ -460,6 +460,12 @@ BAD: list[tuple[str, Any, str]] = [
         {"cgroupPlugin": "disabled", "cgroupOptions": {"MinRAMSpace": "64"}},
         "slurm.cgroupOptions.MinRAMSpace: got '64'; want nothing with slurm.cgroupPlugin: disabled",
     ),
+    (
+        "slurm",
+        {"cgroupPlugin": "disabled", "options": {"TaskPlugin": "task/affinity,task/cgroup"}},
+        "options.TaskPlugin: got 'task/affinity,task/cgroup'; want task/affinity, or another slurm.cgroupPlugin than",
+    ),
+    ("slurm.options", {"JobAcctGatherParams": "OverMemoryKill"}, "want other words, or slurm.cgroupPlugin: disabled"),
     ("slurm.options", {"SlurmdParameters": "contain_spank"}, "want SlurmdParameters without contain_spank"),
     (
         "slurm.options",
@@ -1218,6 +1224,20 @@ def test_a_long_check_of_several_nodes_fits_its_partition() -> None:
     with pytest.raises(ConfigurationError) as refused:
         parse(raw)
     assert "want a partition that takes jobs of 3 nodes: maxNodes 2 of checks" in str(refused.value)
+
+
+def test_core_specialization_leaves_a_socket_where_jobs_take_sockets() -> None:
+    options = {"Sockets": 2, "CoresPerSocket": 4, "CoreSpecCount": 4}
+    raw = changed("nodeSets.0.options", options, changed("nodeSets.0.resources.cpu", 8))
+    raw = changed("slurm", {"constrainCores": True, "options": {"SelectTypeParameters": "CR_Socket_Memory"}}, raw)
+    assert parse(raw)
+    all_sockets = changed("nodeSets.0.options.CoreSpecCount", 5, raw)
+    assert parse(changed("slurm.options.SelectTypeParameters", "CR_Core_Memory", all_sockets))
+    assert parse(changed("slurm.options.AllowSpecResourcesUsage", "yes", all_sockets))
+    with pytest.raises(
+        ConfigurationError, match=r"options\.CoreSpecCount: got 5; want cores of fewer sockets, or anoth"
+    ):
+        parse(all_sockets)
 
 
 def test_an_operator_that_sees_no_kubernetes_nodes_replaces_none() -> None:
