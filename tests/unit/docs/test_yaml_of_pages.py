@@ -1,4 +1,4 @@
-"""Each YAML of the pages is a configuration that the program takes, a part of one, or an object of Kubernetes."""
+"""Each YAML of the pages is a configuration that the program takes, or an object of Kubernetes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CLUSTER: dict[str, Any] = {
     ],
     "networkOperator": {"mode": "existing", "pools": [{"name": "fabric"}]},
 }
-"""What a page's example changes: rows of node sets by their names, other lists as a whole."""
+"""The cluster that a page's example changes."""
 OF_OTHERS = ({"apiVersion", "kind", "metadata", "spec"}, {"rules"})
 """Keys of examples for Kubernetes and Prometheus; test_autoscaling_examples.py reads those."""
 PARTS = {"multipleFiles": "nodeSets.4.gpus.multipleFiles", "network": "nodeSets.0.network"}
