@@ -12,6 +12,7 @@ _CONNECTIONS: Final = (
 )
 _READ: Final = {
     "AccountingStorageParameters": ("max_step_records",),
+    "AccountingStoreFlags": ("job_comment", "job_env", "job_extra", "job_script", "no_stdio"),
     "CommunicationParameters": (
         *("block_null_hash", "block_zero_hash", "DisableIPv4", "disable_http", "EnableIPv6"),
         *("getnameinfo_cache_timeout", "host_unreach_retry_count", "keepaliveinterval", "keepaliveprobes"),
@@ -28,6 +29,11 @@ _READ: Final = {
     "PreemptParameters": (
         *("min_exempt_priority", "reclaim_licenses", "reorder_count", "send_user_signal", "strict_order"),
         *("suspend_grace_time", "youngest_first"),
+    ),
+    "PriorityFlags": (
+        *("ACCRUE_ALWAYS", "CALCULATE_RUNNING", "DEPTH_OBLIVIOUS", "INCR_ONLY", "MAX_TRES", "MAX_TRES_GRES"),
+        *("NO_FAIR_TREE", "NO_NORMAL_ALL", "NO_NORMAL_ASSOC", "NO_NORMAL_PART", "NO_NORMAL_QOS", "NO_NORMAL_TRES"),
+        "SMALL_RELATIVE_TO_TIME",
     ),
     "SchedulerParameters": (
         *("allow_zero_lic", "assoc_limit_stop", "batch_sched_delay", "bb_array_stage_cnt", "bf_allow_magnetic_slot"),
@@ -71,7 +77,9 @@ _POWER: Final = "it is for nodes that Slurm itself powers down; here an autoscal
 _REBOOT: Final = "the operator makes a new pod for `scontrol reboot`, whatever runs elsewhere"
 _FEDERATION: Final = "it is for federations, and a cluster here is in none"
 _NO_EFFECT: Final = {
+    "communicationparameters": {"noaddrcache": "Slurm 26.05 does not have it any more"},
     "dependencyparameters": {"disable_remote_singleton": _FEDERATION},
+    "priorityflags": {"fair_tree": "Slurm does so unless NO_FAIR_TREE is set"},
     "reconfigflags": {"keeppowersavesettings": _POWER},
     "schedulerparameters": {
         "bb_array_stage_cnt": "it is for burst buffers, and there are none",
@@ -87,7 +95,7 @@ _NO_EFFECT: Final = {
     },
     "slurmdparameters": {"shutdown_on_reboot": _REBOOT},
 }
-"""Key in lower case → words that Slurm reads, and why they do nothing here."""
+"""Key in lower case → words that do nothing here, and why."""
 
 _RANGES: Final = {
     "bf_interval": (1, 10_800),
@@ -114,7 +122,7 @@ def refusals(name: str, value: str) -> list[str]:
     wanted = [f"{name} without {word}, which does nothing: {reason}" for word, reason in useless.items()]
     lower = {word.lower(): word for word in known}
     for word in given if known else ():
-        if word and word.lower() not in lower:
+        if word and word.lower() not in lower.keys() | idle.keys():
             close = difflib.get_close_matches(word.lower(), lower, n=1)
             hint = f"; did you mean {lower[close[0]]}?" if close else ""
             wanted.append(f"{name} without {word}, which Slurm 26.05 does not read{hint}")

@@ -624,7 +624,9 @@ BAD: list[tuple[str, Any, str]] = [
             ("ReconfigFlags", "KeepPowerSaveSettings", "does nothing: it is for nodes that Slurm itself powers"),
             ("SchedulerParameters", "bf_contine", "Slurm 26.05 does not read; did you mean bf_continue?"),
             ("LaunchParameters", "lustre_no_flush", "Slurm 26.05 does not read"),
-            ("CommunicationParameters", "NoAddrCache", "Slurm 26.05 does not read"),
+            ("AccountingStoreFlags", "job_comments", "Slurm 26.05 does not read; did you mean job_comment?"),
+            ("CommunicationParameters", "NoAddrCache", "does nothing: Slurm 26.05 does not have it any more"),
+            ("PriorityFlags", "FAIR_TREE", "does nothing: Slurm does so unless NO_FAIR_TREE is set"),
         )
     ),
     *(
