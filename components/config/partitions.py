@@ -52,7 +52,8 @@ OverSubscribe = Annotated[
     str,
     BeforeValidator(quoted_text),
     matching(
-        r"NO|YES(:([2-9]|[1-9]\d{1,3}))?|FORCE(:[1-9]\d{0,3})?", "NO, YES, YES:4 (2 or more jobs), FORCE or FORCE:4"
+        r"NO|YES(:([2-9]|[1-9]\d{1,3}))?|FORCE(:[1-9]\d{0,3})?",
+        "NO, YES, YES:4 (2 or more jobs), FORCE or FORCE:4; exclusive: NODE says what EXCLUSIVE said",
     ),
 ]
 OptionName = Annotated[str, AfterValidator(KEYS.check)]

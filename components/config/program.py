@@ -104,7 +104,7 @@ class Config(Model):
     @property
     def effective_partitions(self) -> list[Partition]:
         """The configured partitions, or the default one when there are none."""
-        if self.partitions:
+        if self.partitions or not self.node_sets:  # Of a configuration that is partly wrong, all may be missing.
             return self.partitions
         sets = [node_set.name for node_set in self.node_sets]
         return [Partition.model_validate({"name": "main", "nodeSets": sets, "default": True})]

@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 WRITTEN: Final = object()
 """Stands for the value as the user wrote it."""
 
+_Row = TypeVar("_Row")
 _Rule = TypeVar("_Rule", bound=Callable[..., "Iterator[Violation]"])
 
 
@@ -47,6 +48,14 @@ def one_of(what: str, known: Iterable[str]) -> str:
         known: The names that there are.
     """
     return f"{what}; there are: {', '.join(known) or 'none'}"
+
+
+def rows_with(rows: Iterable[_Row], *fields: str) -> list[tuple[int, _Row]]:
+    """Return the rows in which these fields are valid, with their positions: a wrong row hides no error of others.
+
+    A rule that looks a name up reads all rows: while one name is wrong, nobody knows whether it is the one.
+    """
+    return [(index, row) for index, row in enumerate(rows) if all(hasattr(row, field) for field in fields)]
 
 
 def named_twice(rows: Sequence[Any], at: str, key: str = "name") -> Iterator[Violation]:

@@ -35,6 +35,16 @@ _ONE_OF_TWO = (
     ("PropagateResourceLimits", "PropagateResourceLimitsExcept"),
 )
 """Keys of slurm.conf of which Slurm ignores one."""
+_ONLY_WITH = {
+    "JobCompHost": ("JobCompType", "jobcomp/mysql"),
+    "JobCompLoc": ("JobCompType", "jobcomp/mysql"),
+    "JobCompPort": ("JobCompType", "jobcomp/mysql"),
+    "JobCompUser": ("JobCompType", "jobcomp/mysql"),
+    "MCSParameters": ("MCSPlugin", "mcs/"),
+    "PreemptExemptTime": ("PreemptType", "preempt/"),
+    "PreemptParameters": ("PreemptType", "preempt/"),
+}
+"""Key of slurm.conf → the key, and the beginning of its value, without which Slurm ignores it."""
 _TASK_SCRIPTS = {"taskprolog": Kind.TASK_PROLOG, "taskepilog": Kind.TASK_EPILOG}
 """Key of slurm.conf in lower case → the scripts for which this program sets it."""
 _TIMED_SCRIPTS = {
@@ -92,9 +102,10 @@ class SpankPlugin(Model):
 
     @rule
     def _pyxis(self) -> Iterator[Violation]:
-        if self.file == _PYXIS and _PYXIS_EPILOG in self.arguments:
-            want = "container_scope=global: else Pyxis has slurmd run enroot at a job's end, where there is none"
-            yield Violation("arguments", self.arguments.index(_PYXIS_EPILOG), want=want)
+        for index, argument in enumerate(self.arguments):
+            if self.file == _PYXIS and argument == _PYXIS_EPILOG:
+                want = "container_scope=global: else Pyxis has slurmd run enroot at a job's end, where there is none"
+                yield Violation("arguments", index, want=want)
 
 
 class Slurm(Model):
@@ -158,6 +169,9 @@ class Slurm(Model):
                 yield Violation("cgroupOptions", name, want=want)
             elif want := cgroup_conf.refusal(name, value):
                 yield Violation("cgroupOptions", name, want=want)
+        if "AllowedSwapSpace" in self.cgroup_options and self.cgroup_options.get("ConstrainSwapSpace", "no") == "no":
+            want = 'nothing, or ConstrainSwapSpace: "yes" beside it: without that Slurm ignores it'
+            yield Violation("cgroupOptions", "AllowedSwapSpace", want=want)
 
     @rule
     def _options(self) -> Iterator[Violation]:
@@ -166,11 +180,13 @@ class Slurm(Model):
             other = first.setdefault(name.lower(), name)
             if other != name:
                 yield Violation("options", name, want=f"one of {other} and {name}: Slurm reads one key")
-            words = [word for word in value.split(",") if slurm_files.loader(name, word.lower()) not in self.files]
-            if missing := next((file for word in words if (file := slurm_files.loader(name, word.lower()))), ""):
+            loaders = {word: slurm_files.loader(name, word.lower()) for word in value.split(",")}
+            words = [word for word, file in loaders.items() if not file]
+            for missing in (file for file in loaders.values() if file and file not in self.files):
                 yield Violation("options", name, want=f"slurm.files with {missing} too, which {value} runs")
-            elif words and (want := defaults.removal_refusal(name, value) or refusal(name, ",".join(words))):
-                yield Violation("options", name, want=want)
+            for want in (defaults.removal_refusal(name, value), refusal(name, ",".join(words))) if words else ():
+                if want:
+                    yield Violation("options", name, want=want)
 
     @rule
     def _one_of_two(self) -> Iterator[Violation]:
@@ -180,12 +196,31 @@ class Slurm(Model):
                 yield Violation("options", given[second], want=f"nothing beside {first}: Slurm takes one of them")
 
     @rule
+    def _only_with(self) -> Iterator[Violation]:
+        given = {slurms_name(name): (name, value.lower()) for name, value in self.options.items()}
+        for key, (other, value) in _ONLY_WITH.items():
+            beside = given.get(other, ("", ""))[1]
+            if key in given and (not beside.startswith(value) or beside.endswith("/none")):
+                want = f"nothing, or {other}: {value}{'…' if value.endswith('/') else ''} beside it: Slurm ignores it"
+                yield Violation("options", given[key][0], want=want)
+
+    @rule
     def _cgroups(self) -> Iterator[Violation]:
         given = {name.lower(): name for name in self.options}
         without = self.cgroup_plugin is CgroupPlugin.DISABLED
         # Slurm takes `none` in a list for no plugin at all.
         if (name := given.get("taskplugin")) and "none" in self.options[name].lower() and not without:
             want = "task/affinity, or slurm.cgroupPlugin: disabled: jobs have no limit of memory without task/cgroup"
+            yield Violation("options", name, want=want)
+        if (name := given.get("taskplugin")) and "cgroup" in self.options[name].lower() and without:
+            want = "task/affinity, or another slurm.cgroupPlugin than disabled: no slurmd would start"
+            yield Violation("options", name, want=want)
+        if (
+            (name := given.get("jobacctgatherparams"))
+            and "overmemorykill" in self.options[name].lower()
+            and not without
+        ):
+            want = "other words, or slurm.cgroupPlugin: disabled: cgroups limit memory, and slurmctld would not start"
             yield Violation("options", name, want=want)
         if (name := given.get("jobacctgathertype")) and "cgroup" in self.options[name].lower() and without:
             want = "jobacct_gather/linux beside slurm.cgroupPlugin: disabled: no slurmd would start"

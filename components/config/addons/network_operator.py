@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from components.config.addons.mode import AddonMode, Provider
 from components.config.model import Model, setting
-from components.config.rule import Violation, named_twice, rule
+from components.config.rule import Violation, named_twice, one_of, rows_with, rule
 from components.config.values.addresses import Cidr, DeviceId, InterfaceName
 from components.config.values.images import Version
 from components.config.values.object_names import DnsLabel, PoolName
@@ -141,12 +141,13 @@ class NetworkOperator(Model):
         yield from named_twice(self.pools, "pools")
         sriov = self.rdma is RdmaMode.SRIOV
         other = f"nothing: it is for networkOperator.rdma: {'shared' if sriov else 'sriov'}"
-        for index, pool in enumerate(self.pools):
+        for index, pool in rows_with(self.pools, "virtual_functions"):
             if sriov and pool.virtual_functions is None:
                 want = "a number of virtual functions for each port: networkOperator.rdma is sriov"
                 yield Violation("pools", index, "virtualFunctions", want=want)
             if not sriov and pool.virtual_functions is not None:
                 yield Violation("pools", index, "virtualFunctions", want=other)
+        for index, pool in rows_with(self.pools, "max_pods"):
             if sriov and pool.max_pods is not None:
                 yield Violation("pools", index, "maxPods", want=other)
 
@@ -154,13 +155,13 @@ class NetworkOperator(Model):
     def _networks(self) -> Iterator[Violation]:
         yield from named_twice(self.networks, "networks")
         pools = [pool.name for pool in self.pools]
-        for index, network in enumerate(self.networks):
+        for index, network in rows_with(self.networks, "kind"):
             if network.kind is not NetworkKind.SRIOV:
                 continue
             if self.rdma is not RdmaMode.SRIOV:
                 yield Violation("networks", index, "kind", want="ipoib or macvlan, or networkOperator.rdma: sriov")
-            if network.pool not in pools:
-                want = f"the name of a pool; there are: {', '.join(pools) or 'none'}"
+            if hasattr(network, "pool") and network.pool not in pools:
+                want = one_of("the name of a pool", pools)
                 yield Violation("networks", index, "pool", want=want)
 
 

@@ -13,6 +13,12 @@ from components.config.values.quantities import SLURM_TIME, slurm_seconds
 
 _BY_QOS: Final = "preempt/qos"
 
+_IN_THE_DATABASE: Final = (
+    *("accountingstorageparameters", "accountingstoragetres", "accountingstoreflags", "fairsharedampeningfactor"),
+    *("maxdbdmsgs", "priorityweightassoc", "priorityweightfairshare", "priorityweightqos", "trackwckey"),
+)
+"""Keys of slurm.conf in lower case about what slurmdbd keeps: jobs, associations and QOS."""
+
 
 def _preemption(config: Config) -> Iterator[Violation]:
     options = config.slurm.slurm_conf_options
@@ -36,6 +42,14 @@ def _priority(config: Config) -> Iterator[Violation]:
             yield Violation("slurm", "options", name, want=want)
 
 
+def _without_accounting(config: Config) -> Iterator[Violation]:
+    """Options that Slurm passes over without a database."""
+    for name in config.slurm.options if not config.accounting.is_on else ():
+        if name.lower() in _IN_THE_DATABASE:
+            want = "nothing, or accounting.mode mariadb or external: without it this does nothing"
+            yield Violation("slurm", "options", name, want=want)
+
+
 def _half_life(config: Config) -> Iterator[Violation]:
     """Yield a half-life of 0 by which nothing else ends usage: slurmctld would not start."""
     options = config.slurm.slurm_conf_options
@@ -47,4 +61,11 @@ def _half_life(config: Config) -> Iterator[Violation]:
         yield Violation(*at, want=want)
 
 
-ON_ACCOUNTING: Final = (_preemption, _priority, _half_life, tres_rules.counted, tres_rules.of_priority)
+ON_ACCOUNTING: Final = (
+    _preemption,
+    _priority,
+    _without_accounting,
+    _half_life,
+    tres_rules.counted,
+    tres_rules.of_priority,
+)

@@ -10,9 +10,10 @@ from typing import Final
 from components.config.accounting import AccountingMode
 from components.config.checking import addon_rules, health_rules, topology_rules, volume_rules
 from components.config.checking.gres_rules import gres_of_all_sets, mig_strategy
+from components.config.nodes.line_options import all_sockets_reserved
 from components.config.nodes.node_sets import NodeSet
 from components.config.program import Config, OperatorMode
-from components.config.rule import Violation, named_twice, one_of
+from components.config.rule import Violation, named_twice, one_of, rows_with
 from contract import commands
 
 
@@ -71,7 +72,7 @@ def _database(config: Config) -> Iterator[Violation]:
 
 
 def _locked_memory(config: Config) -> Iterator[Violation]:
-    if not any(node_set.network.rdma for node_set in config.node_sets):
+    if not any(health_rules.has_rdma(node_set) for node_set in config.node_sets):
         return
     for key in config.slurm.options:
         if key.lower() == "propagateresourcelimits":
@@ -94,6 +95,15 @@ def _options(config: Config, node_set: NodeSet) -> Iterator[Violation]:
         want = "nothing, or slurm.constrainCores: true: without it jobs would share the cores that it takes from them"
         yield Violation("options", "CoreSpecCount", want=want)
     others = config.slurm.slurm_conf_options
+    by_socket = "cr_socket" in others.get("SelectTypeParameters", "").lower()
+    spared = others.get("AllowSpecResourcesUsage", "no").lower() in ("yes", "1", "true")
+    if by_socket and not spared and all_sockets_reserved(node_set.options, node_set.resources.cpu):
+        # _check_allocatable_sockets of select_cons_tres.c: when the node is known, so the config dry run misses it.
+        want = (
+            "cores of fewer sockets, or another slurm.options.SelectTypeParameters than CR_Socket_Memory: slurmctld "
+            "would end for a node without a socket for jobs"
+        )
+        yield Violation("options", "CoreSpecCount", want=want)
     overrides = "config_overrides" in others.get("SlurmdParameters", "").lower().split(",")
     if "TmpDisk" in node_set.options and not overrides and "TmpFS" not in others:
         want = (
@@ -105,9 +115,9 @@ def _options(config: Config, node_set: NodeSet) -> Iterator[Violation]:
 
 def _features(config: Config, node_set: NodeSet) -> Iterator[Violation]:
     """A node set's name is the feature by which partitions find its nodes."""
-    sets = {other.name for other in config.node_sets}
+    sets = {other.name for _, other in rows_with(config.node_sets, "name")}
     for index, feature in enumerate(node_set.features or []):
-        if feature == node_set.name:
+        if feature == getattr(node_set, "name", None):
             yield Violation("features", index, want="further ones: each node has the name of its set already")
         elif feature in sets:
             want = f"another word: the nodes would also join the partitions of node set {feature}"

@@ -8,7 +8,7 @@ from components.config.nodes.health import HEALTH_SECONDS
 from components.config.nodes.long_checks import Builtin
 from components.config.partitions import Partition
 from components.config.program import Config
-from components.config.rule import Violation, one_of
+from components.config.rule import Violation, one_of, rows_with
 from components.config.values.quantities import duration_seconds, slurm_seconds
 from contract.site_scripts import Kind
 
@@ -32,8 +32,11 @@ def long_checks(config: Config) -> Iterator[Violation]:
     if not config.health.long_checks:
         return
     partitions = {partition.name: partition for partition in config.effective_partitions}
-    without_gpus = {node_set.name for node_set in config.node_sets if getattr(node_set, "gpus", None) is None}
-    without_rdma = {node_set.name for node_set in config.node_sets if not _has_rdma(node_set)}
+    sets = [node_set for _, node_set in rows_with(config.node_sets, "name")]
+    if not partitions:
+        return
+    without_gpus = {node_set.name for node_set in sets if getattr(node_set, "gpus", None) is None}
+    without_rdma = {node_set.name for node_set in sets if not has_rdma(node_set)}
     for index, check in enumerate(config.health.long_checks):
         with suppress(NotParsedError):
             partition = partitions.get(check.partition)
@@ -58,7 +61,8 @@ def long_checks(config: Config) -> Iterator[Violation]:
                 yield Violation("health", "longChecks", index, "timeLimit", want=want)
 
 
-def _has_rdma(node_set: object) -> bool:
+def has_rdma(node_set: object) -> bool:
+    """Return whether a node set, which may be partly invalid, has RDMA devices."""
     return getattr(getattr(node_set, "network", None), "rdma", None) is not None
 
 

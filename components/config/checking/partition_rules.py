@@ -6,7 +6,7 @@ from typing import Final
 from components.config.checking import topology_rules, tres_rules
 from components.config.partitions import Partition, PreemptMode
 from components.config.program import Config
-from components.config.rule import Violation, one_of
+from components.config.rule import Violation, one_of, rows_with
 from contract.accounts import NORMAL
 
 _BY_TIER: Final = "preempt/partition_prio"
@@ -40,8 +40,8 @@ def _qos(config: Config, partition: Partition) -> Iterator[Violation]:
 
 
 def _gpus(config: Config, partition: Partition) -> Iterator[Violation]:
-    members = [node_set for node_set in config.node_sets if node_set.name in partition.node_sets]
-    if any(node_set.gpus for node_set in members):
+    members = [node_set for _, node_set in rows_with(config.node_sets, "name") if node_set.name in partition.node_sets]
+    if any(getattr(node_set, "gpus", True) for node_set in members):
         return
     for key in ("defMemPerGpu", "defCpuPerGpu"):
         if key in partition.given:

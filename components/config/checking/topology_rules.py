@@ -1,12 +1,14 @@
 """Rules between topologies, and the node sets and partitions that use them."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
+from components.config.model import NotParsedError
 from components.config.nodes.node_sets import NodeSet
 from components.config.partitions import Partition
 from components.config.program import Config
-from components.config.rule import Violation, named_twice, one_of
+from components.config.rule import Violation, named_twice, one_of, rows_with
 from components.config.topologies import Place, Topology, TopologyType, default_topology, unlabeled
 from components.config.values import slurm_files
 
@@ -29,7 +31,7 @@ def one_source(config: Config) -> Iterator[Violation]:
 def used(config: Config) -> Iterator[Violation]:
     """A tree or block topology without nodes lets no job start."""
     placed = {place for node_set in config.node_sets for place in _places(node_set)}
-    for index, topology in enumerate(config.slurm.topologies):
+    for index, topology in rows_with(config.slurm.topologies, "name", "type"):
         if topology.type is not TopologyType.FLAT and topology.name not in placed:
             want = f"one that a node set names: nodeSets[].topology with name: {topology.name}"
             yield Violation("slurm", "topologies", index, "name", want=want)
@@ -38,14 +40,15 @@ def used(config: Config) -> Iterator[Violation]:
 def places(config: Config, node_set: NodeSet) -> Iterator[Violation]:
     """A node set's places are in topologies that there are."""
     yield from named_twice(node_set.topology, "topology")
-    declared = {topology.name: topology for topology in config.slurm.topologies}
-    for index, place in enumerate(node_set.topology):
+    declared = _declared(config)
+    for index, place in rows_with(node_set.topology, "name"):
         if place.name not in declared:
             want = one_of("the name of one of slurm.topologies", declared)
             yield Violation("topology", index, "name", want=want)
             continue
-        for violation in _place(config, declared[place.name], place):
-            yield violation.inside("topology", index)
+        with suppress(NotParsedError):
+            for violation in _place(config, declared[place.name], place):
+                yield violation.inside("topology", index)
 
 
 def _place(config: Config, topology: Topology, place: Place) -> Iterator[Violation]:
@@ -96,6 +99,10 @@ def _with_labels(config: Config, topology: str, unit: str) -> list[str]:
     return [name for name, place in own if (place.name, place.unit) == (topology, unit) and place.labels]
 
 
+def _declared(config: Config) -> dict[str, Topology]:
+    return {topology.name: topology for topology in config.slurm.topologies}
+
+
 def _places(node_set: NodeSet) -> set[str]:
     """Return the names of the topologies that a node set's nodes are in."""
     return {place.name for place in getattr(node_set, "topology", ()) if hasattr(place, "name")}
@@ -103,7 +110,7 @@ def _places(node_set: NodeSet) -> set[str]:
 
 def of_partition(config: Config, partition: Partition) -> Iterator[Violation]:
     """A partition's topology is there, and has all of its nodes: Slurm gives a job no nodes from both sides."""
-    declared, own = {topology.name: topology for topology in config.slurm.topologies}, partition.options.get("Topology")
+    declared, own = _declared(config), partition.options.get("Topology")
     if own is not None and not declared:
         yield from _of_the_file(config, own)
     elif own is not None and own not in declared:
@@ -116,7 +123,7 @@ def of_partition(config: Config, partition: Partition) -> Iterator[Violation]:
 def _members(config: Config, partition: Partition, topology: Topology) -> Iterator[Violation]:
     if topology.type is TopologyType.FLAT:
         return
-    there = {node_set.name: _places(node_set) for node_set in config.node_sets}
+    there = {node_set.name: _places(node_set) for _, node_set in rows_with(config.node_sets, "name", "topology")}
     for index, member in enumerate(partition.node_sets):
         if topology.name not in there.get(member, {topology.name}):
             want = (

@@ -6,12 +6,14 @@ try these.
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
+from components.config.model import NotParsedError
 from components.config.nodes.gres import tracked
 from components.config.partitions import Partition
 from components.config.program import Config
-from components.config.rule import Violation
+from components.config.rule import Violation, rows_with
 
 _ALWAYS: Final = ("cpu", "mem", "node", "energy", "billing", "pages", "vmem", "fs/disk")
 """Resources that Slurm always counts (DEFAULT_ACCOUNTING_TRES)."""
@@ -25,7 +27,7 @@ def _counted(config: Config) -> list[str]:
     """Return the resources that slurmctld counts."""
     if not config.accounting.is_on:
         return [*_ALWAYS]
-    own = tracked(kind for node_set in config.node_sets for kind in node_set.gres_kinds)
+    own = tracked(kind for _, node_set in rows_with(config.node_sets, "gpus", "gres") for kind in node_set.gres_kinds)
     usage = _WITH_GPUS if "gres/gpu" in own else ()
     option = config.slurm.slurm_conf_options.get("AccountingStorageTRES", "")
     return list(dict.fromkeys([*_ALWAYS, *own, *usage, *filter(None, option.split(","))]))
@@ -33,16 +35,18 @@ def _counted(config: Config) -> list[str]:
 
 def _wanted(config: Config, weights: str) -> str:
     """Return what weights have to be; empty if slurmctld takes these."""
-    counted = _counted(config)
-    known = {resource.lower() for resource in counted}
-    for item in weights.split(","):
-        resource, _, weight = item.partition("=")
-        if not _WEIGHT.fullmatch(weight):
-            return f"weights such as CPU=1.0,Mem=0.25G; {item} is none"
-        if resource.lower() not in known:
+    items = [(item, *item.partition("=")[::2]) for item in weights.split(",")]
+    wanted = []
+    if wrong := [item for item, _, weight in items if not _WEIGHT.fullmatch(weight)]:
+        wanted.append(f"weights such as CPU=1.0,Mem=0.25G in place of {', '.join(wrong)}")
+    with suppress(NotParsedError):
+        counted = _counted(config)
+        known = {resource.lower() for resource in counted}
+        if uncounted := [resource for _, resource, _ in items if resource.lower() not in known]:
             more = "" if config.accounting.is_on else ", or accounting.mode mariadb or external, which counts more"
-            return f"resources that Slurm counts ({', '.join(counted)}){more}; {resource} is none of them"
-    return ""
+            kinds = ", ".join(counted)
+            wanted.append(f"resources that Slurm counts ({kinds}){more}, in place of {', '.join(uncounted)}")
+    return "; ".join(wanted)
 
 
 def of_partition(config: Config, partition: Partition) -> Iterator[Violation]:
@@ -57,7 +61,8 @@ def counted(config: Config) -> Iterator[Violation]:
     for name, resources in config.slurm.options.items():
         wrong = [one for one in resources.split(",") if one and not _TRACKED.fullmatch(one)]
         if name.lower() == "accountingstoragetres" and wrong:
-            want = f"resources such as gres/gpu, gres/gpu:a100, license/matlab or fs/lustre; {wrong[0]} is none"
+            right = "resources such as gres/gpu, gres/gpu:a100, license/matlab or fs/lustre"
+            want = f"{right}, in place of {', '.join(wrong)}"
             yield Violation("slurm", "options", name, want=want)
 
 

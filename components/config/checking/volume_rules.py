@@ -61,11 +61,12 @@ def _pod_volumes(config: Config, pod: PodOptions) -> Iterator[Violation]:
     secrets |= {getattr(login_set, "existing_ssh_secret", None) for login_set in config.login.sets}
     own = {"secret": secrets, "claim": {config.jail.storage.existing_claim}, "configMap": set[str | None]()}
     for index, volume in enumerate(pod.volumes):
-        for key, name in (("secret", volume.secret), ("claim", volume.claim), ("configMap", volume.config_map)):
+        for key, field in (("secret", "secret"), ("claim", "claim"), ("configMap", "config_map")):
+            name = getattr(volume, field, None)
             if name is not None and (name.startswith(names.RESERVED_PREFIX) or name in own[key]):
                 want = f"one of yours: what is named {names.RESERVED_PREFIX}… or holds keys is the cluster's own"
                 yield Violation("volumes", index, key, want=want)
-        path = volume.host_path
+        path = getattr(volume, "host_path", None)
         if path is not None:
             yield from _host_path(allowed, path, "volumes", index)
         jail = config.jail.storage.host_path

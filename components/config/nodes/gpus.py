@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from components.config.model import Model, setting
-from components.config.rule import Violation, rule
+from components.config.rule import Violation, rows_with, rule
 from components.config.values.files import CoreList, DeviceFiles, FilesOfOneDevice, device_count, device_files
 from components.config.values.object_names import GresType, LabelKey, ObjectName
 from components.config.values.quantities import WholeNumber
@@ -110,10 +110,12 @@ class Gpus(GpuType):
 
     @rule
     def _types(self) -> Iterator[Violation]:
-        named = "devices or multipleFiles" if self.is_named else "neither devices nor multipleFiles"
-        for index, other in enumerate(self.more):
-            if other.type in [self.type, *(earlier.type for earlier in self.more[:index])]:
+        types = [getattr(kind, "type", None) for kind in (self, *self.more)]
+        for index, kind in enumerate(types[1:]):
+            if kind is not None and kind in types[: index + 1]:
                 yield Violation("more", index, "type", want="each type once")
+        named = "devices or multipleFiles" if self.is_named else "neither devices nor multipleFiles"
+        for index, other in rows_with(self.more, "devices", "multiple_files"):
             if other.is_named != self.is_named:
                 want = f"{named}, as gpus has: Slurm finds all GPUs of a node by itself, or none"
                 yield Violation("more", index, want=want)

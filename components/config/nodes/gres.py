@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from components.config.model import Model, setting
 from components.config.nodes.gpus import Gpus
-from components.config.rule import Violation, rule
+from components.config.rule import Violation, rows_with, rule
 from components.config.values.files import DeviceFiles, device_count, device_files
 from components.config.values.object_names import GresName, GresType, LabelKey
 from components.config.values.quantities import WholeNumber
@@ -46,9 +46,10 @@ def gres_of_node(gpus: Gpus | None, others: Sequence[Gres]) -> str | None:
 
 def kinds_of_node(gpus: Gpus | None, others: Sequence[Gres]) -> list[tuple[str, str | None]]:
     """Name and type of each generic resource of a node."""
-    kinds: list[tuple[str, str | None]] = [("gpu", kind.type) for kind in gpus.types] if gpus else []
+    of_gpus = rows_with(gpus.types, "type") if gpus else []
+    kinds: list[tuple[str, str | None]] = [("gpu", kind.type) for _, kind in of_gpus]
     kinds += [(name, None) for name in gpus.sharing] if gpus else []
-    return [*kinds, *((one.name, one.type) for one in others)]
+    return [*kinds, *((one.name, one.type) for _, one in rows_with(others, "name", "type"))]
 
 
 def tracked(kinds: Iterable[tuple[str, str | None]]) -> list[str]:
@@ -69,8 +70,9 @@ def kubernetes_resources(gpus: Gpus | None, others: Sequence[Gres]) -> dict[str,
 
 def gres_violations(gpus: Gpus | None, others: Sequence[Gres]) -> Iterator[Violation]:
     """Yield what Slurm does not take of a node's resources together: its slurmd would not start."""
-    for index, one in enumerate(others):
-        same = [other for other in others[:index] if other.name == one.name]
+    named = rows_with(others, "name", "type", "devices")
+    for index, one in named:
+        same = [other for position, other in named if position < index and other.name == one.name]
         if any((other.type is None) != (one.type is None) for other in same):
             yield Violation("gres", index, "type", want=f"a type for each {one.name} of a node, or for none")
         elif any(other.type == one.type for other in same):
@@ -84,18 +86,19 @@ def _devices_of_two(gpus: Gpus | None, others: Sequence[Gres]) -> Iterator[Viola
     """Files that two resources name: a job with one of them would open the other's."""
     named: dict[str, str] = {}
     for path, files in _named_devices(gpus, others):
-        if taken := sorted(named.keys() & set(device_files(files))):
-            want = f"files of its own: {taken[0]} is one of {named[taken[0]]}"
-            yield Violation(*path, want=want)
+        taken = {named[file]: file for file in sorted(named.keys() & set(device_files(files)), reverse=True)}
+        if taken:
+            shared = ", ".join(f"{file} is one of {owner}" for owner, file in sorted(taken.items()))
+            yield Violation(*path, want=f"files of its own: {shared}")
         shown = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
         named |= dict.fromkeys(device_files(files), shown)
 
 
 def _named_devices(gpus: Gpus | None, others: Sequence[Gres]) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Yield where a pattern of device files stands, and the pattern. MIG devices of one GPU share its file."""
-    for index, kind in enumerate(gpus.types if gpus else ()):
+    for index, kind in rows_with((gpus, *getattr(gpus, "more", ())) if gpus else (), "devices"):
         if kind.devices is not None:
             yield ("gpus", *(("more", index - 1) if index else ()), "devices"), kind.devices
-    for index, one in enumerate(others):
+    for index, one in rows_with(others, "devices"):
         if one.devices is not None:
             yield ("gres", index, "devices"), one.devices

@@ -27,6 +27,12 @@ def line_violations(options: Mapping[str, int], cpus: int, memory_mib: int, gpus
         memory_mib: Its RealMemory.
         gpus: Its GPUs.
     """
+    # A limit that is wrong by itself is told of once: `get` leaves it out.
+    if (limit := options.get("MemSpecLimit")) is not None and limit >= memory_mib:
+        yield Violation("options", "MemSpecLimit", want=f"less than RealMemory ({memory_mib}, in MiB)")
+    restricted = options.get("RestrictedCoresPerGPU", 0)
+    if restricted and not gpus:
+        yield Violation("options", "RestrictedCoresPerGPU", want="nothing, or gpus beside it")
     cores = _cores(options, cpus)
     if cores is None:
         want = f"Sockets x CoresPerSocket x ThreadsPerCore, or without threads, that are resources.cpu ({cpus})"
@@ -34,14 +40,16 @@ def line_violations(options: Mapping[str, int], cpus: int, memory_mib: int, gpus
         return
     if options.get("CoreSpecCount", 0) >= cores:
         yield Violation("options", "CoreSpecCount", want=f"less than the cores of a node ({cores})")
-    # A limit that is wrong by itself is told of once: `get` leaves it out.
-    if (limit := options.get("MemSpecLimit")) is not None and limit >= memory_mib:
-        yield Violation("options", "MemSpecLimit", want=f"less than RealMemory ({memory_mib}, in MiB)")
-    restricted = options.get("RestrictedCoresPerGPU", 0)
-    if restricted and not gpus:
-        yield Violation("options", "RestrictedCoresPerGPU", want="nothing, or gpus beside it")
-    elif restricted * gpus > cores:
+    if restricted * gpus > cores:
         yield Violation("options", "RestrictedCoresPerGPU", want=f"at most the cores for each GPU ({cores // gpus})")
+
+
+def all_sockets_reserved(options: Mapping[str, int], cpus: int) -> bool:
+    """Return whether CoreSpecCount takes a core of each socket of a node."""
+    cores = _cores(options, cpus)
+    if cores is None:
+        return False
+    return options.get("CoreSpecCount", 0) > cores - _cores_of_a_socket(options, cores)
 
 
 def socket_violations(options: Mapping[str, int], cpus: int, gpus: Gpus) -> Iterator[Violation]:
@@ -55,7 +63,7 @@ def socket_violations(options: Mapping[str, int], cpus: int, gpus: Gpus) -> Iter
     cores = _cores(options, cpus)
     if cores is None:
         return
-    of_a_socket = cores // options["Sockets"] if "Sockets" in options else options.get("CoresPerSocket", 1)
+    of_a_socket = _cores_of_a_socket(options, cores)
     for index, kind in enumerate(gpus.types):
         at = ("gpus", *(("more", index - 1) if index else ()), "cores")
         for files, listed in kind.cores.items():
@@ -64,6 +72,10 @@ def socket_violations(options: Mapping[str, int], cpus: int, gpus: Gpus) -> Iter
                 yield Violation(*at, files, want=f"cores of the node: 0-{cores - 1}")
             elif any(count != of_a_socket for count in Counter(core // of_a_socket for core in numbers).values()):
                 yield Violation(*at, files, want=f"all cores of a socket, which has {of_a_socket}, or of several")
+
+
+def _cores_of_a_socket(options: Mapping[str, int], cores: int) -> int:
+    return cores // options["Sockets"] if "Sockets" in options else options.get("CoresPerSocket", 1)
 
 
 def _cores(options: Mapping[str, int], cpus: int) -> int | None:

@@ -16,7 +16,7 @@ from components.config.nodes.resources import NodeResources
 from components.config.nodes.submounts import Submount, memory_of, too_much_memory
 from components.config.pods.pod_options import POD_OPTIONS, NodePodOptions
 from components.config.pods.resources import Toleration
-from components.config.rule import Violation, rule
+from components.config.rule import Violation, rows_with, rule
 from components.config.topologies import Place
 from components.config.values.images import ImmutableImage
 from components.config.values.object_names import Feature, LabelKey, LabelValue, SetName
@@ -202,7 +202,8 @@ class NodeSet(Model):
 
     @rule
     def _options(self) -> Iterator[Violation]:
-        gpus = self.gpus.count if self.gpus else 0
+        kinds = rows_with(self.gpus.types, "per_node") if self.gpus else []
+        gpus = sum(kind.per_node for _, kind in kinds)
         yield from line_violations(self.options, self.resources.cpu, self.job_memory_mib, gpus)
 
     @rule

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from components.config.model import Model, setting
-from components.config.rule import Violation, rule
+from components.config.rule import Violation, rows_with, rule
 from components.config.values.files import SYSTEM, AbsolutePath, RelativePath, meets
 from components.config.values.object_names import ObjectName
 from components.config.values.quantities import Memory, memory_mib
@@ -70,7 +70,8 @@ def too_much_memory(submounts: Sequence[Submount], room_mib: int, of: str) -> It
         room_mib: Memory that they share with jobs or sessions, in MiB.
         of: What that memory is, in words.
     """
-    sizes = {index: memory_mib(submount.memory) for index, submount in enumerate(submounts) if submount.memory}
+    given = rows_with(submounts, "memory")
+    sizes = {index: memory_mib(submount.memory) for index, submount in given if submount.memory}
     if sizes and room_mib >= 1 and room_mib - sum(sizes.values()) < 1:
         got = [f"[{index}].memory: {size}Mi" for index, size in sizes.items()]
         yield Violation("submounts", want=f"memory sizes that are together less than {room_mib}Mi, {of}", got=got)
@@ -78,4 +79,4 @@ def too_much_memory(submounts: Sequence[Submount], room_mib: int, of: str) -> It
 
 def memory_of(submounts: list[Submount]) -> int:
     """Memory that all tmpfs of a node take together, in MiB."""
-    return sum(memory_mib(submount.memory) for submount in submounts if submount.memory)
+    return sum(memory_mib(submount.memory) for _, submount in rows_with(submounts, "memory") if submount.memory)

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Final
 from components.config.model import Model, setting
 from components.config.pods.placement import Affinity, TopologySpread
 from components.config.pods.resources import SidecarResources, Toleration
-from components.config.rule import Violation, named_twice, rule
+from components.config.rule import Violation, named_twice, one_of, rows_with, rule
 from components.config.values.files import SYSTEM, AbsolutePath, RelativePath, meets
 from components.config.values.images import ImmutableImage
 from components.config.values.object_names import LabelKey, LabelValue, ObjectName, SetName
@@ -162,27 +162,28 @@ class PodOptions(Model):
     def _named_once(self) -> Iterator[Violation]:
         yield from named_twice(self.volumes, "volumes")
         yield from named_twice(self.sidecars, "sidecars")
-        for index, sidecar in enumerate(self.sidecars):
+        for index, sidecar in rows_with(self.sidecars, "name"):
             if sidecar.name in ROLES:
                 yield Violation("sidecars", index, "name", want="another name: it is that of a container of Slurm's")
 
     @rule
     def _mounts(self) -> Iterator[Violation]:
-        for index, mount in enumerate(self.volume_mounts):
+        for index, mount in rows_with(self.volume_mounts, "mount_path"):
             if (met := meets(mount.mount_path, _OWN_PATHS)) is not None:
                 want = f"a path outside of {met}, which is the image's or Slurm's own, such as /data"
                 yield Violation("volumeMounts", index, "mountPath", want=want)
         yield from self._unknown_volumes(self.volume_mounts, "volumeMounts")
-        for index, sidecar in enumerate(self.sidecars):
+        for index, sidecar in rows_with(self.sidecars, "volume_mounts"):
             yield from self._unknown_volumes(sidecar.volume_mounts, "sidecars", index, "volumeMounts")
 
     def _unknown_volumes(self, mounts: Sequence[VolumeMount], *at: str | int) -> Iterator[Violation]:
         known = [volume.name for volume in self.volumes]
-        for index, mount in enumerate(mounts):
+        for index, mount in rows_with(mounts, "name"):
             if mount.name not in known:
-                want = f"the name of a volume of the pod's own volumes; there are: {', '.join(known) or 'none'}"
-                yield Violation(*at, index, "name", want=want)
-            elif mount.mount_path in [earlier.mount_path for earlier in mounts[:index]]:
+                yield Violation(*at, index, "name", want=one_of("the name of a volume of the pod's own volumes", known))
+        paths_of = [getattr(mount, "mount_path", None) for mount in mounts]
+        for index, path in enumerate(paths_of):
+            if path is not None and path in paths_of[:index]:
                 yield Violation(*at, index, "mountPath", want="each path once")
 
 

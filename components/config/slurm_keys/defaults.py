@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from components.config.slurm_keys.scheduler_parameters import LONGEST_WINDOW_MINUTES
+from components.config.slurm_keys.parameter_words import LONGEST_WINDOW_MINUTES
 from components.config.slurm_keys.slurm_options import LIST_KEYS
 
 _LARGE_TABLE: Final = 1024

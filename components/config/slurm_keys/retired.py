@@ -27,7 +27,6 @@ _RETIRED_FOR: Final = {
     "SlurmdParameters: config_overrides does what its 2 did": ("FastSchedule",),
     "AccountingStoreFlags: job_comment does what it did": ("AccountingStoreJobComment",),
     "AcctGatherInterconnectType is its name since": ("AcctGatherInfinibandType",),
-    "BcastParameters is its name since": ("SbcastParameters",),
     "CommunicationParameters: keepalivetime=… does what it did": ("KeepAliveTime",),
     "LaunchParameters: use_interactive_step, which this program sets, does what it was for": ("SallocDefaultCommand",),
     "JobAcctGatherParams: OverMemoryKill does what it did": ("MemLimitEnforce",),
@@ -46,6 +45,7 @@ _RETIRED_FOR: Final = {
         "SchedulerAuth",
         "SchedulerPort",
         "SchedulerRootFilter",
+        "SbcastParameters",
     ),
 }
 RETIRED: Final = {key.lower(): reason for reason, keys in _RETIRED_FOR.items() for key in keys}

@@ -24,16 +24,19 @@ def refusal(value: str) -> str:
     words = [word.lower() for word in value.split(",")]
     consumed = [word for word in CONSUMED if word.lower() in words]
     known = {word.lower() for word in (*CONSUMED, *MORE)}
-    if bare := [word for word in (*_OF_CPUS, "CR_Memory") if word.lower() in words]:
-        want = bare[0] if bare[0] in _OF_CPUS else "CR_Core"
-        return f"{want}_Memory in place of {bare[0]}: jobs take CPUs, and memory, which their limits depend on"
-    if unknown := [word for word in value.split(",") if word.lower() not in known]:
-        return f"words of slurm.conf(5), {', '.join((*CONSUMED, *MORE))}; {unknown[0]} is none"
+    bare = [word for word in (*_OF_CPUS, "CR_Memory") if word.lower() in words]
+    wanted = [
+        f"{word if word in _OF_CPUS else 'CR_Core'}_Memory in place of {word}: jobs take CPUs, and memory, which their "
+        "limits depend on"
+        for word in bare
+    ]
+    if unknown := [word for word in value.split(",") if word.lower() not in {*known, *map(str.lower, bare)}]:
+        wanted.append(f"words of slurm.conf(5), {', '.join((*CONSUMED, *MORE))}, in place of {', '.join(unknown)}")
     if len(consumed) > 1:
-        return f"one of {', '.join(consumed)}"
+        wanted.append(f"one of {', '.join(consumed)}")
     if "CR_CPU_Memory" in consumed and "cr_one_task_per_core" in words:
-        return "no CR_ONE_TASK_PER_CORE beside CR_CPU_Memory: Slurm takes one of the two"
-    return ""
+        wanted.append("no CR_ONE_TASK_PER_CORE beside CR_CPU_Memory: Slurm takes one of the two")
+    return "; ".join(wanted)
 
 
 def merged(value: str) -> str:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator
 
-from components.config.slurm_keys import propagated_limits, scheduler_parameters, select_parameters
+from components.config.slurm_keys import parameter_words, propagated_limits, select_parameters
 from components.config.slurm_keys.line_keys import LineKeys
 from components.config.slurm_keys.retired import RETIRED
 from components.config.values.validation import wrong
@@ -51,6 +51,8 @@ _OWNED_FOR: Final = {
     "daemons log to the pod's log": (
         "SlurmctldLogFile",
         "SlurmdLogFile",
+        "SlurmctldSyslogDebug",
+        "SlurmdSyslogDebug",
         "SlurmSchedLogFile",
         "SlurmSchedLogLevel",  # slurmctld ends with one and without SlurmSchedLogFile.
     ),
@@ -130,6 +132,22 @@ _REFUSED_FOR: Final = {
     "everybody on the cluster can read slurm.conf": ("JobCompPass",),
     "slurmctld would run it in its own pod": ("JobCompPassScript",),
     "slurmstepd would run the users' xauth": ("X11Parameters",),
+    "it does nothing here: it is for nodes that Slurm itself powers down": (
+        "ResumeRate",
+        "SuspendExcNodes",
+        "SuspendExcParts",
+        "SuspendExcStates",
+        "SuspendRate",
+        "SuspendTimeout",
+    ),
+    "it does nothing here: partitions and reservations admit no Unix groups": ("GroupUpdateForce",),
+    "it does nothing here: a cluster is in no federation": ("FederationParameters",),
+    "it does nothing here: srun --bcast is refused, and sbcast of the jail has no such settings": (
+        "BcastExclude",
+        "BcastParameters",
+    ),
+    "it does nothing here: SwitchType has no other word than switch/none": ("SwitchParameters",),
+    "it does nothing here: it is for plugins of JobCompType that the image does not have": ("JobCompParams",),
     "Debian's Slurm is built without tls/s2n, and their scripts would run outside of the jail": (
         "TLSType",
         "TLSParameters",
@@ -265,15 +283,14 @@ def refusal(name: str, value: str) -> str:
         return select_parameters.refusal(value)
     if " " in value and key not in _OF_WORDS:
         return _ONE_VALUE
-    if want := propagated_limits.refusal(key, value):
-        return want
-    if key == "schedulerparameters" and (want := scheduler_parameters.refusal(value)):
-        return want
+    reasons = [propagated_limits.refusal(key, value)]
     # Slurm takes most of them from the middle of a longer word, too.
-    reasons = [f"{name} without {word}: {reason}" for word, reason in NOT.get(key, {}).items() if word in value.lower()]
+    unfit = {word: reason for word, reason in NOT.get(key, {}).items() if word in value.lower()}
+    reasons += [f"{name} without {word}: {reason}" for word, reason in unfit.items()]
+    reasons += parameter_words.refusals(name, value)
     if key in CHOICES and not CHOICES[key].issuperset(words):
         reasons.append(f"{' or '.join(sorted(CHOICES[key]))}: {_OTHERS.get(key, _NOT_IN_PODS)}")
-    return "; ".join(reasons)
+    return "; ".join(filter(None, reasons))
 
 
 def written(value: str) -> str:

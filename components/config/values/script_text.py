@@ -23,12 +23,16 @@ def check_script(text: str) -> str:
     """
     if not text.strip():
         raise wrong("text: an empty script does nothing, leave it out")
+    wanted = []
     if not text.startswith("#!") or not _first_line(text):
-        raise wrong("text that begins with `#!` and an interpreter, such as #!/bin/bash: Slurm starts it as a program")
+        want = "text that begins with `#!` and an interpreter, such as #!/bin/bash: Slurm starts it as a program"
+        wanted.append(want)
     if "\0" in text:
-        raise wrong("text without NUL, which is no character of a script")
+        wanted.append("text without NUL, which is no character of a script")
     if "\r\n" in text:
-        raise wrong("lines that end with a newline alone: the kernel would take a carriage return for part of a name")
+        wanted.append("lines that end with a newline alone: the kernel would take a carriage return for part of a name")
+    if wanted:
+        raise wrong("; ".join(wanted))
     return text
 
 

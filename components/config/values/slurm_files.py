@@ -108,10 +108,13 @@ def check_file_text(text: str) -> str:
     """
     if not text.strip():
         raise wrong("text: an empty file says nothing, leave it out")
+    wanted = []
     if "\0" in text:
-        raise wrong("text without NUL, at which Slurm takes a file to end")
+        wanted.append("text without NUL, at which Slurm takes a file to end")
     if len(text.encode()) > MOST_BYTES:
-        raise wrong(f"at most {MOST_BYTES >> 10} KiB: a ConfigMap holds no more beside slurm.conf")
+        wanted.append(f"at most {MOST_BYTES >> 10} KiB: a ConfigMap holds no more beside slurm.conf")
+    if wanted:
+        raise wrong("; ".join(wanted))
     return text
 
 

@@ -277,7 +277,7 @@ BAD: list[tuple[str, Any, str]] = [
             ),
             (
                 {"options": {"TRESBillingWeights": "CPU=1.0,Mem"}},
-                "options.TRESBillingWeights: got 'CPU=1.0,Mem'; want weights such as CPU=1.0,Mem=0.25G; Mem is none",
+                "options.TRESBillingWeights: got 'CPU=1.0,Mem'; want weights such as CPU=1.0,Mem=0.25G in place of Mem",
             ),
             ({"options": {"LLN": "maybe"}}, "options.LLN: got 'maybe'; want YES or NO"),
             ({"options": {"CpuBind": "rank"}}, "options.CpuBind: got 'rank'; want none, socket, ldom, core, thread"),
@@ -460,6 +460,12 @@ BAD: list[tuple[str, Any, str]] = [
         {"cgroupPlugin": "disabled", "cgroupOptions": {"MinRAMSpace": "64"}},
         "slurm.cgroupOptions.MinRAMSpace: got '64'; want nothing with slurm.cgroupPlugin: disabled",
     ),
+    (
+        "slurm",
+        {"cgroupPlugin": "disabled", "options": {"TaskPlugin": "task/affinity,task/cgroup"}},
+        "options.TaskPlugin: got 'task/affinity,task/cgroup'; want task/affinity, or another slurm.cgroupPlugin than",
+    ),
+    ("slurm.options", {"JobAcctGatherParams": "OverMemoryKill"}, "want other words, or slurm.cgroupPlugin: disabled"),
     ("slurm.options", {"SlurmdParameters": "contain_spank"}, "want SlurmdParameters without contain_spank"),
     (
         "slurm.options",
@@ -542,7 +548,7 @@ BAD: list[tuple[str, Any, str]] = [
         )
     ),
     *(
-        ("slurm.options", {"AccountingStorageTRES": value}, f"fs/lustre; {one} is none")
+        ("slurm.options", {"AccountingStorageTRES": value}, f"fs/lustre, in place of {one}")
         for value, one in (("gpu", "gpu"), ("gres/gpu,gres/", "gres/"), ("gres:gpu", "gres:gpu"))
     ),
     *(
@@ -590,8 +596,53 @@ BAD: list[tuple[str, Any, str]] = [
             "MetricsAuthUsers",
             "SlurmctldHttpAuthParameters",
             "SlurmdHttpAuthParameters",
+            "SlurmdSyslogDebug",
         )
     ),
+    # Keys and words that Slurm takes, and that do nothing here.
+    *(
+        (
+            "slurm.options",
+            {key: "1"},
+            f"slurm.options.{key}: got '{key}'; want no {key}: it does nothing here: {reason}",
+        )
+        for key, reason in (
+            ("SuspendExcParts", "it is for nodes that Slurm itself powers down"),
+            ("ResumeRate", "it is for nodes that Slurm itself powers down"),
+            ("GroupUpdateForce", "partitions and reservations admit no Unix groups"),
+            ("FederationParameters", "a cluster is in no federation"),
+            ("BcastParameters", "srun --bcast is refused"),
+            ("SwitchParameters", "SwitchType has no other word"),
+            ("JobCompParams", "it is for plugins of JobCompType"),
+        )
+    ),
+    *(
+        ("slurm.options", {key: f"{word}"}, f"want {key} without {word}, which {reason}")
+        for key, word, reason in (
+            ("SlurmctldParameters", "idle_on_node_suspend", "does nothing: it is for nodes that Slurm itself powers"),
+            ("SlurmctldParameters", "Reboot_From_Controller", "does nothing: the operator makes a new pod for"),
+            ("SlurmdParameters", "shutdown_on_reboot", "does nothing: the operator makes a new pod for"),
+            ("SchedulerParameters", "no_backup_scheduling", "does nothing: it is for a backup slurmctld"),
+            ("DependencyParameters", "disable_remote_singleton", "does nothing: it is for federations"),
+            ("ReconfigFlags", "KeepPowerSaveSettings", "does nothing: it is for nodes that Slurm itself powers"),
+            ("SchedulerParameters", "bf_contine", "Slurm 26.05 does not read; did you mean bf_continue?"),
+            ("LaunchParameters", "lustre_no_flush", "Slurm 26.05 does not read"),
+            ("AccountingStoreFlags", "job_comments", "Slurm 26.05 does not read; did you mean job_comment?"),
+            ("CommunicationParameters", "NoAddrCache", "does nothing: Slurm 26.05 does not have it any more"),
+            ("PriorityFlags", "FAIR_TREE", "does nothing: Slurm does so unless NO_FAIR_TREE is set"),
+        )
+    ),
+    *(
+        ("slurm.options", {key: "a", **more}, f"slurm.options.{key}: got 'a'; want nothing, or {beside} beside it")
+        for key, more, beside in (
+            ("JobCompHost", {}, "JobCompType: jobcomp/mysql"),
+            ("JobCompLoc", {"JobCompType": "jobcomp/none"}, "JobCompType: jobcomp/mysql"),
+            ("MCSParameters", {"MCSPlugin": "mcs/none"}, "MCSPlugin: mcs/…"),
+            ("PreemptParameters", {}, "PreemptType: preempt/…"),
+            ("preemptExemptTime", {"PreemptType": "preempt/none"}, "PreemptType: preempt/…"),
+        )
+    ),
+    ("slurm.cgroupOptions", {"AllowedSwapSpace": "50"}, 'want nothing, or ConstrainSwapSpace: "yes" beside it'),
     ("nodeSets.0.gpus", {"type": "h100 Gres=x", "perNode": 1}, "want a GPU type such as h100"),
     # GPUs.
     (
@@ -1185,11 +1236,35 @@ def test_a_long_check_of_several_nodes_fits_its_partition() -> None:
     assert "want a partition that takes jobs of 3 nodes: maxNodes 2 of checks" in str(refused.value)
 
 
+def test_core_specialization_leaves_a_socket_where_jobs_take_sockets() -> None:
+    options = {"Sockets": 2, "CoresPerSocket": 4, "CoreSpecCount": 4}
+    raw = changed("nodeSets.0.options", options, changed("nodeSets.0.resources.cpu", 8))
+    raw = changed("slurm", {"constrainCores": True, "options": {"SelectTypeParameters": "CR_Socket_Memory"}}, raw)
+    assert parse(raw)
+    all_sockets = changed("nodeSets.0.options.CoreSpecCount", 5, raw)
+    assert parse(changed("slurm.options.SelectTypeParameters", "CR_Core_Memory", all_sockets))
+    assert parse(changed("slurm.options.AllowSpecResourcesUsage", "yes", all_sockets))
+    with pytest.raises(
+        ConfigurationError, match=r"options\.CoreSpecCount: got 5; want cores of fewer sockets, or anoth"
+    ):
+        parse(all_sockets)
+
+
 def test_an_operator_that_sees_no_kubernetes_nodes_replaces_none() -> None:
     raw = changed("nodeSets.0.reactions", {"replace": True}, changed("operator.watchNodes", False))
     with pytest.raises(ConfigurationError) as refused:
         parse(raw)
     assert "pulumi-slurm:nodeSets[0].reactions.replace: got true; want false beside operator" in str(refused.value)
+
+
+@pytest.mark.parametrize("key", ["MaxDBDMsgs", "AccountingStoreFlags", "PriorityWeightQOS", "trackWCKey"])
+def test_options_about_what_slurmdbd_keeps_take_accounting(key: str) -> None:
+    raw = changed("slurm.options", {key: "1"})
+    assert parse(raw)
+    with pytest.raises(ConfigurationError) as refused:
+        parse(changed("accounting", {"mode": "off"}, raw))
+    want = f"slurm.options.{key}: got '1'; want nothing, or accounting.mode mariadb or external: without it this"
+    assert want in str(refused.value)
 
 
 @pytest.mark.parametrize("key", ["admin", "operator"])
@@ -1227,7 +1302,7 @@ def test_jobs_are_billed_by_all_that_accounting_counts() -> None:
     assert parse(raw)
     with pytest.raises(ConfigurationError) as refused:
         parse(changed("accounting", {"mode": "off"}, raw))
-    assert "fs/disk), or accounting.mode mariadb or external, which counts more; GRES/gpu is none of them" in str(
+    assert "fs/disk), or accounting.mode mariadb or external, which counts more, in place of GRES/gpu" in str(
         refused.value
     )
 

@@ -68,8 +68,6 @@ def test_every_key_that_we_write_is_ours_or_may_be_set() -> None:
         "SchedulerParameters",
         "LaunchParameters",
         "MpiDefault",
-        "SlurmctldSyslogDebug",
-        "SlurmdSyslogDebug",
         "SlurmdTimeout",
         "MinJobAge",
         "EnforcePartLimits",
@@ -79,12 +77,12 @@ def test_every_key_that_we_write_is_ours_or_may_be_set() -> None:
 def test_items_of_lists_are_added_to_ours() -> None:
     options = {
         "SchedulerParameters": "bf_interval=60,nohold_on_prolog_fail",
-        "SlurmctldParameters": "idle_on_node_suspend",
+        "SlurmctldParameters": "user_resv_delete",
     }
     found = lines(config_with("slurm.options", options))
     assert found["SchedulerParameters"] == "nohold_on_prolog_fail,bf_continue,bf_interval=60"
     ours = "enable_configless,reconfig_on_restart,enable_expedited_requeue"
-    assert found["SlurmctldParameters"] == f"{ours},idle_on_node_suspend"
+    assert found["SlurmctldParameters"] == f"{ours},user_resv_delete"
 
 
 def test_a_task_plugin_replaces_none_and_joins_cgroup() -> None:
