@@ -75,7 +75,7 @@ _WORDS: Final = {key.lower(): words for key, words in _READ.items()}
 """Key in lower case → the words that Slurm 26.05.5 looks for in its source. It ignores their case."""
 
 _POWER: Final = "it is for nodes that Slurm itself powers down; here an autoscaler of Kubernetes removes them"
-_REBOOT: Final = "the operator makes a new pod for `scontrol reboot`, whatever runs elsewhere"
+_REBOOT: Final = "the operator makes a new pod for a reboot, whatever runs elsewhere"
 _FEDERATION: Final = "it is for federations, and a cluster here is in none"
 _NO_EFFECT: Final = {
     "communicationparameters": {"noaddrcache": "Slurm 26.05 does not have it any more"},
