@@ -1257,7 +1257,7 @@ def test_an_operator_that_sees_no_kubernetes_nodes_replaces_none() -> None:
     assert "pulumi-slurm:nodeSets[0].reactions.replace: got true; want false beside operator" in str(refused.value)
 
 
-@pytest.mark.parametrize("key", ["MaxDBDMsgs", "AccountingStoreFlags", "PriorityWeightQOS", "trackWCKey"])
+@pytest.mark.parametrize("key", ["MaxDBDMsgs", "PriorityWeightAssoc", "PriorityWeightQOS", "trackWCKey"])
 def test_options_about_what_slurmdbd_keeps_take_accounting(key: str) -> None:
     raw = changed("slurm.options", {key: "1"})
     assert parse(raw)
