@@ -298,6 +298,14 @@ def test_a_slurmdbd_that_stays_silent_is_told_of_and_asked_now_and_then(passes: 
     assert passes.run(DECLARED) == []
 
 
+def test_a_changed_declaration_hides_no_silence(passes: Passes) -> None:
+    passes.run(DECLARED)
+    passes.database.trouble = SlurmError(Trouble.UNREACHABLE, "no answer in time")
+    passes.now += SILENT_SECONDS
+    (told,) = passes.run(Declared(BIO))
+    assert told.message == "accounts can't be read: no answer in time"
+
+
 def test_an_operator_without_the_lease_changes_nothing(passes: Passes) -> None:
     passes.begin_anew(checks=2)
     with pytest.raises(NotLeading):

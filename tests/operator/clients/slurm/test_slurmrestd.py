@@ -54,6 +54,7 @@ def test_a_reservation_is_made_changed_and_deleted(fake: FakeSlurmrestd, key_fil
 def test_what_a_reboot_adds_to_a_reason_hides_nobodys_drain(fake: FakeSlurmrestd, key_file: Path) -> None:
     # _do_power_work (src/slurmctld/power_save.c, slurm-26-05-3-1) adds it in Slurm's name.
     fake.slurm.drain("cpu-0", f"{reasons.UPDATE} : reboot issued : reboot timed out", names.SLURM_USER)
+    fake.slurm.take_down("cpu-1", "bad fan", names.SLURM_USER)
     fake.slurm.drain("cpu-1", "bad fan : reboot issued", names.SLURM_USER)
     seen = ask(fake, key_file, lambda rest: rest.nodes(full=False))
     assert drains.owner(seen["cpu-0"]) is drains.Owner.UPDATE
