@@ -49,6 +49,9 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "tests").mkdir()
     monkeypatch.setattr(testing, "CHECKOUT", tmp_path)
     monkeypatch.setattr(testing, "_end_leftovers", lambda: None)
+    # Each run of pytest would import Hypothesis, for a second of a core in each of its processes.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_PLUGINS", "xdist.plugin")
     (tmp_path / "tests" / "test_well.py").write_text("def test_well():\n    open('runs', 'a').write('x')\n")
     return tmp_path
 
