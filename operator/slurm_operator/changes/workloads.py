@@ -115,7 +115,7 @@ class Workloads:
         """Delete the record of a node whose pod was told to end, if it is idle under the update's drain.
 
         Slurm takes no precondition. So the last look is at the pod: while no other one has its name, no other slurmd
-        has registered, and one that is made now takes seconds until it does.
+        has registered. A pod that is made now takes seconds until its slurmd registers.
         """
         now = await rest.node(name)
         if now is None or drains.owner(now) is not Owner.UPDATE or not slurm_nodes.looks_idle(now):
