@@ -203,7 +203,7 @@ def test_a_node_that_fails_again_under_its_drain_stays_the_one_that_is_tried() -
     job = CheckJob(7, "bandwidth", "cpu-1", NOW, "job 7 TIMEOUT", aim=Aim.RETRIES)
     known = Ledger({7: job}, retries={"cpu-1": Retry("bandwidth", "cpu-1", failed.reason)})
     check = dataclasses.replace(FIRST, share_percent=100)
-    decided = long_checks.decide([check], {"cpu": state(4, failed)}, known, known, {}, NOW, {"cpu-1": failed}, [OURS])
+    decided = long_checks.decide([check], {"cpu": state(4, failed)}, known, known, {}, NOW, {"cpu-1": failed}, (OURS,))
     assert decided.changes == [Counted(7, Verdict.FAIL, NOW, "job 7 TIMEOUT")]
     assert decided.drains == []
 
