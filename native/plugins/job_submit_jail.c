@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* slurmctld keeps these texts of each job in memory, and in its state. */
-#define MOST_KEPT ((size_t)256 << 10)
+#define MOST_KEPT ((size_t)1 << 20)
 /* These go to prologs: a program with a longer environment does not start, and Slurm drains the node. */
 #define MOST_OF_SPANK ((size_t)64 << 10)
 
@@ -52,7 +52,7 @@ static const char *fault(const job_desc_msg_t *job) {
     if (length_of(job->spank_job_env, job->spank_job_env_size) > MOST_OF_SPANK)
         return "the variables for prologs are longer than 64 KiB";
     if (length_of_unbounded(job) + length_of(job->argv, job->argc) > MOST_KEPT)
-        return "the command line, the script's arguments and names are longer than 256 KiB: write them to a file";
+        return "the command line, the script's arguments and names are longer than 1 MiB: write them to a file";
     return NULL;
 }
 

@@ -34,7 +34,7 @@ def submit(tmp_path_factory: pytest.TempPathFactory) -> Submit:
 
 def test_an_ordinary_job_is_taken(submit: Submit) -> None:
     assert submit() == submit(line="-", arguments="0") == "taken\n"
-    assert submit(100 * KIB, f"{100 * KIB},{50 * KIB}", f"{60 * KIB},9") == "taken\n"
+    assert submit(400 * KIB, f"{400 * KIB},{50 * KIB}", f"{60 * KIB},9") == "taken\n"
 
 
 def test_a_job_whose_prologs_could_not_start_is_refused(submit: Submit) -> None:
@@ -44,7 +44,7 @@ def test_a_job_whose_prologs_could_not_start_is_refused(submit: Submit) -> None:
 
 @pytest.mark.parametrize(
     ("line", "arguments"),
-    [(257 * KIB, "9"), (9, f"{200 * KIB},{60 * KIB}"), (150 * KIB, f"{120 * KIB}"), (f"c{257 * KIB}", "9")],
+    [(1025 * KIB, "9"), (9, f"{600 * KIB},{500 * KIB}"), (500 * KIB, f"{600 * KIB}"), (f"c{1025 * KIB}", "9")],
 )
 def test_a_job_that_would_fill_slurmctlds_memory_is_refused(submit: Submit, line: int | str, arguments: str) -> None:
-    assert submit(line, arguments).endswith("longer than 256 KiB: write them to a file\n")
+    assert submit(line, arguments).endswith("longer than 1 MiB: write them to a file\n")
