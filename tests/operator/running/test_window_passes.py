@@ -27,6 +27,14 @@ def set_window(world: World, opens_in: datetime.timedelta | None, hours: int = 1
     knows(world, "nodesets", "cpu")
 
 
+def reboot(world: World, node: str) -> None:
+    """Ask for a reboot after the second in which the pod was made: Kubernetes' times have no parts of one."""
+    made = datetime.datetime.fromisoformat(world.get("pods", node)["metadata"]["creationTimestamp"])
+    next_second = made + datetime.timedelta(seconds=1)
+    until(lambda: datetime.datetime.now(datetime.UTC) >= next_second, "the pod's second is over")
+    world.slurm.reboot(node)
+
+
 def reserved(world: World) -> dict[str, Any]:
     with world.slurm.lock:
         return dict(world.slurm.reservations.get(NAME, {}))
@@ -100,7 +108,7 @@ def test_scontrol_reboot_restarts_the_pod_once_and_the_node_serves_again(running
     world = running_operator
     world.wait("Available", "True")
     other, before = world.uid("pods", "cpu-0"), world.uid("pods", "cpu-1")
-    world.slurm.reboot("cpu-1")
+    reboot(world, "cpu-1")
     until(lambda: world.uid("pods", "cpu-1") not in ("", before), "the pod is another one")
     after = world.uid("pods", "cpu-1")
     until(lambda: "REBOOT_ISSUED" not in world.slurm.nodes["cpu-1"]["state"], "the new slurmd registers")
@@ -116,7 +124,7 @@ def test_a_rebooted_node_that_a_person_drained_stays_drained(running_operator: W
     world.wait("Available", "True")
     before = world.uid("pods", "cpu-1")
     world.slurm.drain("cpu-1", "bad fan", "alice")
-    world.slurm.reboot("cpu-1")
+    reboot(world, "cpu-1")
     until(lambda: world.uid("pods", "cpu-1") not in ("", before), "the pod is another one")
     until(lambda: "REBOOT_ISSUED" not in world.slurm.nodes["cpu-1"]["state"], "the new slurmd registers")
     passes(world, 3)
