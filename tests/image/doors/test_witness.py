@@ -66,7 +66,7 @@ def test_a_task_has_no_more_rights_than_a_job(cluster: SmallCluster, walk: Walk)
 
 FULL = f"""
 import os
-for _ in range(1000):
+for _ in range(2000):
     os.set_inheritable(os.open("/etc/passwd", os.O_RDONLY), True)
 os.execv("{PROGRAM}", ["{PROGRAM}"])
 """
@@ -75,7 +75,7 @@ os.execv("{PROGRAM}", ["{PROGRAM}"])
 
 def test_a_witness_that_could_not_tell_all_is_a_fault(cluster: SmallCluster, walk: Walk) -> None:
     before = len(walk.lines())
-    told = cluster.jail(f"ulimit -n 1024; srun -Q -n1 python3 -c {shlex.quote(FULL)}", user=ALICE)
+    told = cluster.jail(f"ulimit -n 2048; srun -Q -n1 python3 -c {shlex.quote(FULL)}", user=ALICE)
     assert told.returncode == 0, told
     found = judge.verdict(walk.lines()[before:], walk.nodes(), walk.roots())
     assert [fault for fault in found if fault.endswith("had more to tell than its line holds")], found
