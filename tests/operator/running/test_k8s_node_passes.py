@@ -216,7 +216,7 @@ def test_a_machine_that_stays_away_is_left_when_its_job_has_ended_and_marked_wit
     k8s_nodes.status("cpu-1", "Unknown")
     cause = f"pulumi-slurm:node {name} is not ready"
     until(lambda: reason(world, "cpu-1") == cause, "a drain")
-    assert world.slurm.nodes["cpu-1"]["comment"] == cause
+    until(lambda: world.slurm.nodes["cpu-1"]["comment"] == cause, "and then the note")
     world.wait("Progressing", "True", "WaitingForJobs")
     assert "unschedulable" not in world.admin.call("GET", f"{NODES}/{name}")["spec"]
     world.slurm.end_job(job)

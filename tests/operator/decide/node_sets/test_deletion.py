@@ -180,7 +180,8 @@ def test_a_deletion_is_held_while_slurm_cannot_be_seen_until_it_is_forced(
     world.delete("slurmclusters", "test")
     world.delete("nodesets", "cpu")
     told = world.wait("Available", "False", "DeletionHeld", plural="nodesets", name="cpu")
-    assert "kubectl -n slurm annotate nodeset cpu pulumi-slurm.dev/force-delete=true" in told["message"]
+    command = f"kubectl -n {world.namespace} annotate nodeset cpu pulumi-slurm.dev/force-delete=true"
+    assert command in told["message"]
     assert world.size() == 2
     world.patch("nodesets", "cpu", {"metadata": {"annotations": {"pulumi-slurm.dev/force-delete": "true"}}})
     until(lambda: gone(world), "it goes, and its pods with the StatefulSet")

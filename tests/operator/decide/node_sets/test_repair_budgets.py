@@ -159,7 +159,8 @@ class Repairs(RuleBasedStateMachine):
     @rule(dies=st.booleans())
     def look(self, dies: bool) -> None:
         pods = {
-            name: Pod(name, "worker", True, True, created=created, uid="7") for name, created in self.created.items()
+            name: Pod(name, "worker", True, True, created=created, uid=f"of {created}")
+            for name, created in self.created.items()
         }
         size = node_set(self.SIZE, self.SIZE, pods.values(), self.now)
         size = changed(size, reactions=self.POLICY, restarts=self.restarts)
