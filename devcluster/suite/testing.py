@@ -214,6 +214,7 @@ def _phase(tally: Tally, phase: Phase, binaries: Path, junit: Path | None = None
     say(f"▸ tests: {phase.name}{f' {vm_tests.place()}' if phase.on_v2 else ''} ({', '.join(present)})")
     watch, reports = Watch(), list[Path]()
     status, failed = _pytest(tally, phase, present, binaries, reports)
+    ever_failed = set(failed)
     for _ in range(phase.retries):
         files = sorted({file for file, _ in failed})
         if status != PYTEST_FAILED or not all(files):
@@ -222,6 +223,10 @@ def _phase(tally: Tally, phase: Phase, binaries: Path, junit: Path | None = None
             _end_leftovers()
         say(f"▸ once more, in a run of its own: {', '.join(files)}")
         status, failed = _pytest(tally, phase, files, binaries, reports)
+        ever_failed |= failed
+    # Of a failed test that no later run has, the failure is what is known.
+    if any(tally.outcomes[test] == "failed" for test in ever_failed):
+        status = PYTEST_FAILED if status in (0, PYTEST_NO_TESTS) else status
     if junit:
         join_reports(reports, junit)
     tally.parts[phase.name] = watch.spent(phase.minutes)

@@ -85,16 +85,40 @@ def test_without_retries_a_failed_test_fails_the_phase(checkout: Path) -> None:
     assert (tally.count("passed"), tally.count("failed"), tally.flaky()) == (3, 1, [])
 
 
+MADE_ELSEWHERE = """
+import unittest
+def made():
+    class Made(unittest.TestCase):
+        def runTest(self):
+            import test_bad
+            test_bad.tried()
+    return Made
+"""
+"""A test's class that another file makes, as hypothesis does for a state machine."""
+
+
+def test_a_test_that_no_second_run_has_fails_the_phase(checkout: Path) -> None:
+    gone = "from pathlib import Path\nif not Path('tries').exists():\n    def test_gone():\n        tried()\n"
+    (checkout / "tests" / "test_bad.py").write_text(f"{TRIED}{gone}")
+
+    status, tally = run(checkout)
+
+    assert status == testing.PYTEST_FAILED
+    assert (tally.count("passed"), tally.count("failed")) == (1, 1)
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "def test_bad():\n    tried()\n",
+        "import made\nTestBad = made.made()\n",
         "@pytest.fixture\ndef bad():\n    tried()\ndef test_bad(bad):\n    pass\n",
         "@pytest.fixture\ndef bad():\n    yield\n    tried()\ndef test_bad(bad):\n    pass\n",
     ],
-    ids=["test", "before it", "after it"],
+    ids=["test", "made elsewhere", "before it", "after it"],
 )
 def test_what_always_fails_fails_the_phase_after_its_second_run(checkout: Path, text: str) -> None:
+    (checkout / "tests" / "made.py").write_text(MADE_ELSEWHERE)
     (checkout / "tests" / "test_bad.py").write_text(TRIED + text)
 
     status, tally = run(checkout)
