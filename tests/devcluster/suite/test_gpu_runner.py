@@ -97,7 +97,8 @@ def test_what_nvml_said_is_recorded_with_what_it_refused(
     said = json.loads(test_nvml.recorded(snapshot))
     well, lost = said["gpus"]
     assert said["driver"] == DRIVER
-    assert (well["facts"]["temperature"], well["facts"]["NVLink states"]) == (31, [1] * 18)
+    assert well["facts"]["distance from the temperature of a slowdown"] == 95 - 31
+    assert well["facts"]["NVLink states"] == [1] * 18
     assert well["unread"]["retired pages"]["code"] == 3
     assert lost["lost"]
 
