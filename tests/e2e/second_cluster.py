@@ -47,7 +47,7 @@ def node_set(slurm, name: str) -> dict:
 def waits_for(slurm, name: str, job: str) -> bool:
     """Return whether a NodeSet that is being deleted says that it waits for a job, and what would kill it."""
     message = node_set(slurm, name).get("status", {}).get("message", "")
-    way_out = f"to kill its jobs: kubectl annotate nodeset {name} pulumi-slurm.dev/force-delete=true"
+    way_out = f"to kill its jobs: kubectl -n {NAMESPACE} annotate nodeset {name} pulumi-slurm.dev/force-delete=true"
     # A job without a limit that backfill started has one of a year.
     waits = re.search(rf"waits for the end of job {job} \({name}-0(, ends by [^)]+)?\)", message)
     return waits is not None and way_out in message
