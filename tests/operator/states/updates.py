@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from typing import Any
 
 from slurm_operator.actions import Action, DeletePod, Purpose
+from slurm_operator.decide.cluster import status
 from slurm_operator.decide.node_sets import undrain, update
 from slurm_operator.decide.nodes.workers import NodeSetState
-from slurm_operator.state.kubernetes import Pod
+from slurm_operator.findings import Findings
+from slurm_operator.state.kubernetes import K8sNode, Pod
 from slurm_operator.state.resources import UpdatePolicy
 from slurm_operator.state.slurm import FullListing, SlurmJob, SlurmNode
 
@@ -16,6 +19,7 @@ from tests.operator.states.sets import NOW, changed, node, node_set
 
 REASON = "pulumi-slurm:update"
 OLD, NEW = "cpu-old", "cpu-new"
+LOST = K8sNode(away_since=NOW - datetime.timedelta(hours=1))
 
 
 def pod(name: str, revision: str = OLD, **changes: Any) -> Pod:
@@ -44,3 +48,19 @@ def decide(
 
 def restarted(name: str) -> DeletePod:
     return DeletePod(name, "7", Purpose.UPDATE, "a new one has the current template")
+
+
+def remembering(size: NodeSetState, *names: str) -> NodeSetState:
+    """The same set when an update was seen to take those nodes, which did not work since."""
+    return changed(size, updating=frozenset(names))
+
+
+def three(**policy: Any) -> NodeSetState:
+    return state([pod(f"cpu-{n}") for n in range(3)], **policy)
+
+
+ALL_IDLE = [node(f"cpu-{n}") for n in range(3)]
+
+
+def judge(size: NodeSetState, nodes: list[SlurmNode], hold: str = "") -> tuple[status.Counts, Findings]:
+    return status.node_set(dataclasses.replace(size.seen({each.name: each for each in nodes}), hold=hold))

@@ -8,34 +8,33 @@ from typing import Any
 
 import pytest
 from slurm_operator.actions import Action, Drain, RequeueJobs, Undrain
-from slurm_operator.decide.cluster import daemons, status
+from slurm_operator.decide.cluster import daemons
 from slurm_operator.decide.node_sets import node_set as whole
 from slurm_operator.decide.node_sets import update
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
-from slurm_operator.findings import Findings, under_way
 from slurm_operator.parse.resources import parse_node_set
 from slurm_operator.state.kubernetes import K8sNode, Pod
 from slurm_operator.state.resources import RemovalPolicy, Restart, UpdatePolicy
 from slurm_operator.state.slurm import FullListing, Running, SlurmNode
 
 from contract import reasons
-from contract.conditions import Reason
 from tests.operator.states.seen_clusters import world
 from tests.operator.states.sets import NOW, changed, job, node
-from tests.operator.states.updates import NEW, REASON, decide, pod, restarted, state, updating
-
-
-def remembering(size: NodeSetState, *names: str) -> NodeSetState:
-    """The same set when an update was seen to take those nodes, which did not work since."""
-    return changed(size, updating=frozenset(names))
-
-
-def three(**policy: Any) -> NodeSetState:
-    return state([pod(f"cpu-{n}") for n in range(3)], **policy)
-
-
-ALL_IDLE = [node(f"cpu-{n}") for n in range(3)]
+from tests.operator.states.updates import (
+    ALL_IDLE,
+    LOST,
+    NEW,
+    REASON,
+    decide,
+    judge,
+    pod,
+    remembering,
+    restarted,
+    state,
+    three,
+    updating,
+)
 
 
 def test_a_set_of_the_newest_template_is_left_alone() -> None:
@@ -90,7 +89,6 @@ def test_a_percentage_is_read_from_the_resource() -> None:
 
 UNFIT: dict[str, Any] = {"reason": "pulumi-slurm:health gpus: 3 of 4", "reason_user": "root"}
 BY_MACHINE: dict[str, Any] = {"reason": "pulumi-slurm:node k8s-2 is tainted a", "reason_user": "slurm"}
-LOST = K8sNode(away_since=NOW - datetime.timedelta(hours=1))
 
 
 @pytest.mark.parametrize(
@@ -156,17 +154,6 @@ def test_a_node_is_taken_from_its_drain_until_it_works() -> None:
     assert taken(pod("cpu-0", NEW, ready=False), node("cpu-0"))
     assert not taken(pod("cpu-0", NEW), node("cpu-0"))
     assert not taken(pod("cpu-0", NEW, ready=False), broken, before=False)
-
-
-def test_whom_an_update_passes_by_is_told() -> None:
-    pending = pod("cpu-1", ready=False, running=False, trouble="Unschedulable: 0/9 nodes are available")
-    size = state([pod("cpu-0"), pending, pod("cpu-2", k8s_node="k8s-2", ready=False)])
-    size = dataclasses.replace(size, k8s_nodes={"k8s-2": LOST})
-    said = "cpu-1 (Pending: Unschedulable: 0/9 nodes are available), cpu-2 (k8s-2 is lost)"
-    told = under_way(Reason.UPDATE_PASSES_BY, f"node set cpu: the update passes by {said} and goes on with the others")
-    assert judge(size, [node("cpu-0"), node("cpu-2", "DOWN")])[1].progressing[1] == told
-    paused = changed(size, update=UpdatePolicy(paused=True))
-    assert told not in judge(paused, [node("cpu-0"), node("cpu-2", "DOWN")])[1].progressing
 
 
 def test_idle_nodes_move_before_those_with_work() -> None:
@@ -379,71 +366,3 @@ def test_an_update_that_died_holds_workers_and_says_so_and_repairs_only_what_is_
 
 def test_nodes_that_leave_are_not_updated() -> None:
     assert decide(state([pod("cpu-0", NEW), pod("cpu-1")], wanted=1), [node("cpu-0"), node("cpu-1")]) == []
-
-
-def judge(size: NodeSetState, nodes: list[SlurmNode], hold: str = "") -> tuple[status.Counts, Findings]:
-    return status.node_set(dataclasses.replace(size.seen({each.name: each for each in nodes}), hold=hold))
-
-
-def test_an_update_within_its_budget_blocks_nothing_and_says_how_far_it_is() -> None:
-    size = state([pod("cpu-0"), pod("cpu-1", NEW)], current=3)
-    _, found = judge(size, [node("cpu-0"), node("cpu-1")])
-    assert found.blocking == []
-    assert found.progressing[0] == under_way(Reason.UPDATING, "node set cpu: 1 of 3 nodes have the current template")
-    _, worse = judge(state([pod("cpu-0")], current=3), [node("cpu-0")])
-    assert [each.reason for each in worse.blocking] == ["NodesNotReady"]
-
-
-def test_a_new_pod_that_does_not_come_up_under_its_predecessors_record_is_told_and_blocks() -> None:
-    size = state([pod("cpu-0", NEW), pod("cpu-1", NEW, ready=False)])
-    before = updating("cpu-1", "DOWN", started=NOW - datetime.timedelta(hours=1), reason_set=NOW)
-    _, found = judge(size, [node("cpu-0"), before])
-    assert [each.reason for each in (*found.blocking, *found.progressing)] == ["NodesNotReady", "NodesStarting"]
-    assert judge(state([pod("cpu-0", NEW), pod("cpu-1", NEW)]), [node("cpu-0"), before])[1].blocking == []
-
-
-@pytest.mark.parametrize(
-    ("age", "taken", "record", "blocks"),
-    [
-        (0, ["cpu-1"], updating("cpu-1", "DOWN"), False),
-        (299, ["cpu-1"], None, False),
-        (300, ["cpu-1"], updating("cpu-1", "DOWN"), True),
-        (0, [], updating("cpu-1", "DOWN"), True),
-        (0, ["cpu-0", "cpu-1"], None, True),
-    ],
-    ids=["starts", "starts with a new record", "does not come up", "was not taken", "more than room"],
-)
-def test_the_last_node_of_an_update_blocks_nothing_while_its_new_pod_starts(
-    age: int, taken: list[str], record: SlurmNode | None, blocks: bool
-) -> None:
-    made = {"created": NOW - datetime.timedelta(seconds=age), "ready": False}
-    first = pod("cpu-0", NEW, ready="cpu-0" not in taken)
-    size = remembering(state([first, pod("cpu-1", NEW, **made)]), *taken)
-    found = judge(size, [node("cpu-0"), *([record] if record else [])])[1]
-    assert [each.reason for each in found.blocking] == ["NodesNotReady"] * blocks
-    assert "NodesStarting" in {each.reason for each in found.progressing}
-
-
-@pytest.mark.parametrize("paused", [False, True])
-def test_an_update_is_under_way_until_its_last_node_works(paused: bool) -> None:
-    ready, starts = pod("cpu-1", NEW), pod("cpu-1", NEW, running=False, ready=False)
-    steps = [
-        ([], updating("cpu-1"), "1 of 2 nodes have the current template; cpu-1 comes back from its update"),
-        ([starts], updating("cpu-1"), "cpu-1 not yet registered and usable"),
-        ([ready], updating("cpu-1"), "2 of 2 nodes have the current template; cpu-1 comes back from its update"),
-        ([ready], node("cpu-1"), None),
-    ]
-    for pods, record, expected in steps:
-        size = state([pod("cpu-0", NEW), *pods], current=2, paused=paused)
-        told = [each.message for each in judge(size, [node("cpu-0"), record])[1].progressing]
-        assert told == ([f"node set cpu: {expected}"] if expected else [])
-
-
-def test_an_update_that_waits_says_for_what() -> None:
-    busy = [node("cpu-0"), node("cpu-1"), updating("cpu-2", "MIXED", cpus=1)]
-    reasons = [
-        judge(three(), busy)[1].progressing[0].reason,
-        judge(three(paused=True), ALL_IDLE)[1].progressing[0].reason,
-        judge(three(), ALL_IDLE, "slurmctld first")[1].progressing[0].reason,
-    ]
-    assert reasons == ["UpdateWaitsForJobs", "UpdatePaused", "UpdateHeld"]
