@@ -208,4 +208,4 @@ def wait_for_updates(cluster: Cluster) -> None:
                 for message in waits or [row["message"] for row in moving]:
                     step.note(message)
                 return
-            time.sleep(1)  # Between two looks at the conditions.
+            time.sleep(1)  # `kubectl wait` ends at one condition; this ends at either of two.

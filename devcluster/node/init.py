@@ -232,7 +232,8 @@ def _answers(probe: Probe) -> bool:
         context.load_cert_chain(probe.certificate, probe.key)
     scheme, path = ("https", "/readyz") if probe.authority else ("http", "/health")
     try:
-        with urllib.request.urlopen(f"{scheme}://{host}:{port}{path}", timeout=2, context=context):  # noqa: S310 - ours
+        url = f"{scheme}://{host}:{port}{path}"
+        with urllib.request.urlopen(url, timeout=2, context=context):  # noqa: S310 - http or https, of a component here
             return True
     except (OSError, http.client.HTTPException):
         return False

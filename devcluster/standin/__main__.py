@@ -4,7 +4,7 @@ import sys
 
 # If rich and click are installed, httpx imports its own command line, a third of the plugin's start time. pulumi starts
 # the plugin two or three times for each command.
-sys.modules["httpx._main"] = None  # type: ignore[assignment]  # it refuses the import
+sys.modules["httpx._main"] = None  # type: ignore[assignment]  # None refuses the import
 
 from devcluster.standin import server  # noqa: E402  # after the line above
 

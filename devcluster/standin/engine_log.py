@@ -6,7 +6,7 @@ import contextlib
 from typing import Final
 
 import grpc  # type: ignore[import-untyped]  # grpc ships no types
-import grpc.aio  # type: ignore[import-untyped]  # the same
+import grpc.aio  # type: ignore[import-untyped]  # grpc ships no types
 from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
 
 _DEADLINE_SECONDS: Final = 5.0

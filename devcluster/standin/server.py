@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import grpc  # type: ignore[import-untyped]  # grpc ships no types
-import grpc.aio  # type: ignore[import-untyped]  # the same
+import grpc.aio  # type: ignore[import-untyped]  # grpc ships no types
 from pulumi.provider.experimental.property_value import PropertyValue
 from pulumi.provider.experimental.server import ProviderServicer
 from pulumi.runtime import proto

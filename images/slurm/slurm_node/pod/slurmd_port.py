@@ -18,7 +18,7 @@ def address(slurm_conf: str, hostname: str) -> tuple[socket.AddressFamily, str, 
     settings = dict(line.split("=", 1) for line in slurm_conf.lower().splitlines() if "=" in line)
     words = settings.get("communicationparameters", "").split(",")
     family = socket.AF_INET6 if "enableipv6" in words else socket.AF_INET
-    everywhere = "::" if family is socket.AF_INET6 else "0.0.0.0"  # noqa: S104 - as slurmd does
+    everywhere = "::" if family is socket.AF_INET6 else "0.0.0.0"  # noqa: S104 - it holds the port where slurmd listens
     host = hostname if "noinaddrany" in words else everywhere
     return family, host, int(settings["slurmdport"])
 

@@ -210,7 +210,7 @@ def _watch(process: "subprocess.Popen[bytes]", log: Path, word: str) -> tuple[li
             return lines[:said], False
         if ended:
             return lines, True
-        time.sleep(0.05)  # Between two looks at its log.
+        time.sleep(0.05)  # slurmctld tells by its log alone that it is up.
     raise NodeError(f"slurmctld was neither up nor had it ended after {DEADLINE_SECONDS:.0f} s")
 
 
