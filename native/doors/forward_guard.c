@@ -4,10 +4,9 @@
  * themselves. */
 #include "contract.h"
 #include "message_guard.h"
+#include "slurm_functions.h"
 
 #define FURTHER_NODES 10 /* Their number stands behind version, flags, type and length (pack_header). */
-
-int hostlist_split_treewidth(void *hosts, void ***parts, int *count, uint16_t width);
 
 static int (*real_split)(void *, void ***, int *, uint16_t);
 

@@ -3,6 +3,7 @@
  * than 262,144 numbers in one pair of brackets end it. A daemon takes a list of more names than a cluster has nodes for
  * one that is none. */
 #include "message_guard.h"
+#include "slurm_functions.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,9 +12,6 @@
 
 #define MOST 65536 /* MAX_SLURM_NODES */
 #define SEPARATORS "\t, \n"
-
-void *hostlist_create(const char *list);
-void *hostlist_create_dims(const char *list, int dimensions);
 
 static void *(*real_create)(const char *);
 static void *(*real_create_dims)(const char *, int);

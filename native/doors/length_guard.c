@@ -5,6 +5,7 @@
  * this library a message takes memory as its bytes come. All long messages that are under way share one bound. slurmdbd
  * (persist_guard.c) has a thread for each connection, and a bound for each. */
 #include "message_guard.h"
+#include "slurm_functions.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -14,15 +15,6 @@
 #define MOST_UNDER_WAY (64ULL << 20)
 #define PLACES 256
 #define LOST_SECONDS 60 /* A connection that says nothing is closed before that (MessageTimeout). */
-
-/* conmgr_callback_args_t */
-struct arguments {
-    void *connection, *reference;
-    int status;
-};
-
-int on_rpc_connection_data(struct arguments arguments, void *argument);
-void resize_input_buffer(struct arguments arguments, void *size);
 
 static int (*real_data)(struct arguments, void *);
 static void (*close_connection)(void *);

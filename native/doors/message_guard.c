@@ -19,6 +19,7 @@
  *
  * libslurmfull calls the functions below through its table of symbols, so ours come first. */
 #include "message_guard.h"
+#include "slurm_functions.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -52,24 +53,6 @@ static const uint16_t for_users[] = {
     6007, /* REQUEST_REATTACH_TASKS */
     LAUNCH,
 };
-
-/* The first fields of Slurm's header_t. */
-struct header {
-    uint16_t version, flags, type;
-};
-
-int slurm_unpack_msg_and_forward(void *message, void *origin, int file, void *buffer);
-int slurm_unpack_received_msg(void *message, int file, void *buffer);
-int slurm_receive_msg(void *connection, void *message, int timeout);
-int eio_message_socket_accept(void *port, void *all);
-int unpack_header(struct header *header, void *buffer);
-void auth_g_get_ids(void *token, uid_t *uid, gid_t *gid);
-int unpack_msg(void *message, void *buffer);
-int job_record_unpack(void **job, int tres, void *buffer, uint16_t version);
-int slurm_open_unix_stream(char *path, int flags, int *file);
-bool http_switch_http_enabled(void);
-int stepd_attach(int file, uint16_t stepd_version, uint16_t version, void *io, void *messages, char *certificate,
-                 char *key, uid_t uid, void *answer);
 
 static int (*real_forward)(void *, void *, int, void *);
 static int (*real_received)(void *, int, void *);

@@ -6,6 +6,7 @@
  * nodes, it reads from Slurm alone. So it does requests for archives, since they name a program that slurmdbd runs, or
  * SQL. Each connection has a thread of its own. Slurm would take a message of up to 1 GiB from each. */
 #include "message_guard.h"
+#include "slurm_functions.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -21,10 +22,6 @@ static const char *const of_users[] = {
     "DBD_RECONFIG", "DBD_CLEAR_STATS", "DBD_FIX_RUNAWAY_JOB", "DBD_ROLL_USAGE", "DBD_SHUTDOWN",
 };
 #define ARCHIVE "DBD_ARCHIVE_" /* sacctmgr archive dump and load; Slurm itself takes them from administrators. */
-
-int slurm_persist_conn_process_msg(void *connection, void *message, char *text, uint32_t size, void **answer,
-                                   bool first);
-ssize_t conn_g_recv(void *connection, void *bytes, size_t size);
 
 static int (*real_process)(void *, void *, char *, uint32_t, void **, bool);
 static ssize_t (*real_recv)(void *, void *, size_t);

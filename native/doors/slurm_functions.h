@@ -1,0 +1,42 @@
+/* Functions of Slurm before which message_guard.so stands, with their types. The stand-in of tests/native has the same.
+ */
+#ifndef PULUMI_SLURM_SLURM_FUNCTIONS_H
+#define PULUMI_SLURM_SLURM_FUNCTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* The first fields of Slurm's header_t. */
+struct header {
+    uint16_t version, flags, type;
+};
+
+/* conmgr_callback_args_t */
+struct arguments {
+    void *connection, *reference;
+    int status;
+};
+
+int slurm_unpack_msg_and_forward(void *message, void *origin, int file, void *buffer);
+int slurm_unpack_received_msg(void *message, int file, void *buffer);
+int slurm_receive_msg(void *connection, void *message, int timeout);
+int eio_message_socket_accept(void *port, void *all);
+int unpack_header(struct header *header, void *buffer);
+void auth_g_get_ids(void *token, uid_t *uid, gid_t *gid);
+int unpack_msg(void *message, void *buffer);
+int job_record_unpack(void **job, int tres, void *buffer, uint16_t version);
+int slurm_open_unix_stream(char *path, int flags, int *file);
+bool http_switch_http_enabled(void);
+int stepd_attach(int file, uint16_t stepd_version, uint16_t version, void *io, void *messages, char *certificate,
+                 char *key, uid_t uid, void *answer);
+void *hostlist_create(const char *list);
+void *hostlist_create_dims(const char *list, int dimensions);
+int hostlist_split_treewidth(void *hosts, void ***parts, int *count, uint16_t width);
+int slurm_persist_conn_process_msg(void *connection, void *message, char *text, uint32_t size, void **answer,
+                                   bool first);
+ssize_t conn_g_recv(void *connection, void *bytes, size_t size);
+int on_rpc_connection_data(struct arguments arguments, void *argument);
+void resize_input_buffer(struct arguments arguments, void *size);
+
+#endif
