@@ -157,10 +157,10 @@ ssize_t conn_g_recv(void *connection, void *bytes, size_t size) {
     return (ssize_t)size;
 }
 
-/* Bytes of a message with this size came; it is whole if that is 0. */
-int on_rpc_connection_data(struct arguments arguments, void *size) {
-    if (size)
-        resize_input_buffer(arguments, size);
+/* Bytes of a message came, whose size is the argument; it is whole if that is 0. */
+int on_rpc_connection_data(struct arguments arguments, void *argument) {
+    if (argument)
+        resize_input_buffer(arguments, argument);
     return 0;
 }
 

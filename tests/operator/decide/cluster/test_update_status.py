@@ -1,4 +1,4 @@
-"""Promises about what is told of a node set in the midst of an update, and when that makes it unavailable."""
+"""Promises about what is told of a node set during an update, and when it is then unavailable."""
 
 from __future__ import annotations
 
