@@ -141,7 +141,6 @@ class NfsServer:
         self.start_locks(self.machine)
         run("mount", "-t", "nfsd", "nfsd", "/proc/fs/nfsd")
         self._set("nfsv4leasetime", GRACE_SECONDS)
-        self._set("nfsv4gracetime", GRACE_SECONDS)
         start(
             program("nfsdcld"), "--foreground", "--pipefsdir", "/run/rpc_pipefs", "--storagedir", "/var/lib/nfs/nfsdcld"
         )
@@ -159,8 +158,12 @@ class NfsServer:
         self.machine.run(program("exportfs"), "-i", "-o", common, f"{clients}:{self.export}")
         self.machine.run(program("exportfs"), "-f")
 
-    def start(self) -> None:
-        """Starts the server's threads; for a while clients take back their locks."""
+    def start(self, grace_seconds: int = GRACE_SECONDS) -> None:
+        """Starts the server's threads. Clients of version 4 take back their locks until all have, or for so long.
+
+        nfsd first looks for silent clients when that time is over, also if all had taken theirs back before.
+        """
+        self._set("nfsv4gracetime", grace_seconds)
         self.machine.run(program("rpc.nfsd"), "--no-udp", str(THREADS))
 
     def stop(self) -> None:
@@ -168,10 +171,9 @@ class NfsServer:
         self.machine.run(program("rpc.nfsd"), "0")
 
     def restart(self, grace_seconds: int) -> None:
-        """Stops and starts it. Clients of version 4 take back their locks until all have, or for so long."""
+        """Stops and starts it."""
         self.stop()
-        self._set("nfsv4gracetime", grace_seconds)
-        self.start()
+        self.start(grace_seconds)
 
     def become_slow(self, milliseconds: int) -> None:
         """Delays each packet to and from the nodes."""
