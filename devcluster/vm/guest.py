@@ -29,11 +29,19 @@ DISK_BYTES = 4 << 30
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Size of a guest: processors, memory in MiB, and a sparse disk in GiB."""
+    """Size of a guest.
+
+    Args:
+        processors: of the guest.
+        memory_mib: its memory, in MiB.
+        disk_gib: its sparse disk, in GiB.
+        mappings: that the largest of its processes takes on this machine: one for each 4 KiB at worst.
+    """
 
     processors: int = 2
     memory_mib: int = 4096
     disk_gib: int = 16
+    mappings: int = 65_530
 
 
 @contextmanager
@@ -71,6 +79,7 @@ def run(
     """
     size = size or Size()
     _require_room(size, folder)
+    memory.allow_mappings(size.mappings)
     disk = folder / "disk.img"
     status = folder / "status"
     status.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Memory that a guest may have: what this machine has available, and the limits of this process's control groups."""
+"""Memory that a guest may have: what the machine has, limits of this process's control groups, mappings."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from devcluster.machine.progress import StepFailed, say
+
 MEMINFO = Path("/proc/meminfo")
 OWN_GROUPS = Path("/proc/self/cgroup")
 HIERARCHIES = Path("/sys/fs/cgroup")
 UNLIMITED = "max"
+MOST_MAPPINGS = Path("/proc/sys/vm/max_map_count")
+"""The kernel's setting: mappings that one process may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +61,25 @@ def limits(membership: str, hierarchies: Path) -> Iterator[tuple[Path, int]]:
             file = group / name
             if group.is_relative_to(top) and file.is_file() and (limit := file.read_text().strip()) != UNLIMITED:
                 yield group, int(limit)
+
+
+def allow_mappings(wanted: int) -> None:
+    """Raise this machine's bound of mappings if it is lower.
+
+    A process of the guest is one of this machine, in which each of its pages may be a mapping of its own. Without
+    room for another the guest's kernel tries the same page for ever.
+
+    Raises:
+        StepFailed: the bound is lower, and cannot be raised from here.
+    """
+    bound = int(MOST_MAPPINGS.read_text())
+    if bound >= wanted:
+        return
+    try:
+        MOST_MAPPINGS.write_text(str(wanted))
+    except OSError as error:
+        raise StepFailed(
+            f"the guest takes {wanted} mappings for a process, and vm.max_map_count of this machine is {bound} "
+            f"({error.strerror}): set it by `sysctl -w vm.max_map_count={wanted}`"
+        ) from error
+    say(f"  vm.max_map_count of this machine is {wanted} from now on (it was {bound}): the guest needs it")

@@ -18,7 +18,8 @@ from devcluster.vm import guest, kernel, nfs_tools, own_kernel
 FOLDER = "tests/vm"
 KUBELET = "tests/vm/kubelet"
 """Tests of the whole dev cluster in the guest. They run only by path, since its start alone takes ten minutes."""
-FOR_A_KUBELET = guest.Size(memory_mib=9216, disk_gib=40)
+FOR_A_KUBELET = guest.Size(memory_mib=9216, disk_gib=40, mappings=262_144)
+"""The API server alone takes 400 MiB, in more than 65,530 mappings: Linux' default."""
 ROOTS = ("bookworm", "mpich")
 """Roots of tests/image/roots.py that tests in the guest use."""
 SECONDS = 2700.0

@@ -74,6 +74,30 @@ def test_a_guest_whose_disk_has_no_room_says_where_and_how_much(
     assert not list(tmp_path.iterdir()), "nothing was made of it"
 
 
+def test_a_guest_raises_the_bound_of_mappings_that_its_processes_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    setting = tmp_path / "max_map_count"
+    setting.write_text("65530\n")
+    monkeypatch.setattr(memory, "MOST_MAPPINGS", setting)
+    memory.allow_mappings(100_000)
+    assert setting.read_text() == "100000"
+    memory.allow_mappings(65_530)
+    assert setting.read_text() == "100000"
+    assert "100000 from now on (it was 65530)" in capsys.readouterr().err
+
+
+def test_a_guest_whose_bound_of_mappings_cannot_be_raised_says_how(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "MOST_MAPPINGS", Path("/proc/sys/kernel/ngroups_max"))  # Root, too, only reads it.
+    monkeypatch.setattr(guest, "DISK_BYTES", 0)
+    with pytest.raises(
+        StepFailed, match=r"is 65536 \(Permission denied\): set it by `sysctl -w vm.max_map_count=70000`"
+    ):
+        boot(tmp_path, guest.Size(mappings=70_000))
+
+
 def test_a_guest_that_cannot_have_its_disk_says_what_mkfs_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guest, "DISK_BYTES", 0)
     with pytest.raises(StepFailed, match=r"no disk for the guest: .*mkfs"):
