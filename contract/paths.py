@@ -32,6 +32,8 @@ ETC_SCRIPTS: Final = "/etc/slurm-scripts"
 """Folder with scripts of the site that run in this pod, worker or slurmctld (contract/site_scripts.py)."""
 DISABLED_CHECKS: Final = f"{ETC_SCRIPTS}/disabledChecks"
 """File of a worker with the health checks that are not made, one a line; missing without any. No new pod brings it."""
+SITE_THRESHOLDS: Final = f"{ETC_SCRIPTS}/thresholds.json"
+"""File of a worker with thresholds of the site, by product; missing without any. No new pod brings it."""
 ETC_TASK_SCRIPTS: Final = "/etc/slurm-task-scripts"
 """Folder of a worker with the task prologs and epilogs of the site, which jobs see as JAIL_TASK_SCRIPTS."""
 

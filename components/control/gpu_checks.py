@@ -119,6 +119,12 @@ dcgmi diag -r LEVEL || exit 1
 """
 
 
+def published() -> Mapping[str, Mapping[str, float | None]]:
+    """Return the thresholds of health/thresholds: product → key → number, None where nobody knows one."""
+    products: dict[str, dict[str, float | None]] = json.loads(_THRESHOLDS.read_text())
+    return products
+
+
 def all_reduce(check: LongCheck) -> str:
     """Return the script's part for an all-reduce."""
     sizes = "-b 1G -e 4G -f 2" if check.least is not None else '-b "${MESSAGE}G" -e "${MESSAGE}G"'
@@ -161,8 +167,7 @@ def _product(check: LongCheck) -> str:
 
 def _known(builtin: Builtin) -> Iterator[tuple[str, str]]:
     """Return the products whose bandwidth is known, each with the variables of a script."""
-    products: dict[str, dict[str, float | None]] = json.loads(_THRESHOLDS.read_text())
-    for product, numbers in products.items():
+    for product, numbers in published().items():
         values = {variable: numbers.get(key) for variable, key in _PRODUCT_VARIABLES[builtin].items()}
         if None not in values.values():
             yield product, " ".join(f"{variable}={value}" for variable, value in values.items())

@@ -10,7 +10,7 @@ import pulumi
 from components.config import Config, ConfigurationError
 from components.kubernetes import configured_cluster, kubernetes_reader
 from components.kubernetes.kubernetes_reader import UnreachableError
-from components.preflight import gpu_checks, rdma_checks, storage_advice
+from components.preflight import gpu_checks, rdma_checks, storage_advice, unknown_products
 from components.preflight.gpu_checks import ClusterState, KubernetesNode, Taint
 
 _NODES: Final = "/api/v1/nodes"
@@ -70,13 +70,25 @@ def read(config: Config) -> ClusterState:
     return configured_cluster.answer(config, functools.partial(_ask, config))
 
 
+def _asked(config: Config, look: Callable[[Config], ClusterState]) -> ClusterState | None:
+    """Return what Kubernetes has; None where nobody is to ask, or after a warning that it cannot be asked."""
+    if not config.checks.cluster or not (_asks_devices(config) or storage_advice.by_class(config)):
+        return None
+    try:
+        return look(config)
+    except UnreachableError as failure:
+        what = "whether nodes offer the devices that are asked for" if _asks_devices(config) else "the storage class"
+        pulumi.log.warn(f"checks.cluster: {what} is not known: {failure}")
+        return None
+
+
 def run(config: Config, look: Callable[[Config], ClusterState] = read) -> None:
-    """Check the configuration against the cluster. An unreachable cluster and advice on storage are warnings.
+    """Check the configuration against the cluster. An unreachable cluster and advice are warnings.
 
     Storage that nobody asks the cluster about gets its advice as a remark.
 
     Args:
-        config: The configuration: `checks`, `nodeSets`, `jail.storage` and `kubernetes`.
+        config: The configuration: `checks`, `health`, `nodeSets`, `jail.storage` and `kubernetes`.
         look: Reads what Kubernetes has.
 
     Raises:
@@ -86,13 +98,10 @@ def run(config: Config, look: Callable[[Config], ClusterState] = read) -> None:
         pulumi.log.warn(f"jail.storage.nfs.version: {sentence}")
     if sentence := storage_advice.unasked(config):
         pulumi.log.info(f"jail.storage: {sentence}")
-    if not config.checks.cluster or not (_asks_devices(config) or storage_advice.by_class(config)):
-        return
-    try:
-        state = look(config)
-    except UnreachableError as failure:
-        what = "whether nodes offer the devices that are asked for" if _asks_devices(config) else "the storage class"
-        pulumi.log.warn(f"checks.cluster: {what} is not known: {failure}")
+    state = _asked(config, look)
+    for sentence in unknown_products.sentences(config, state):
+        pulumi.log.warn(sentence)
+    if state is None:
         return
     if sentence := storage_advice.advice(config, state.storage_classes):
         pulumi.log.warn(f"jail.storage: {sentence}")

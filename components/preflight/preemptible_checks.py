@@ -10,6 +10,7 @@ import pulumi
 from components.config import Config
 from components.config.nodes.long_checks import LongCheck
 from components.config.partitions import Partition, PreemptMode
+from components.config.values.quantities import is_slurm_time, slurm_seconds
 
 _BY_TIER = "preempt/partition_prio"
 _BY_QOS = "preempt/qos"
@@ -41,18 +42,20 @@ def _sentences(config: Config) -> Iterator[str]:
     by = options.get("PreemptType", "").lower()
     if by == _BY_QOS:
         return
+    exempt = options.get("PreemptExemptTime", "0")
+    exempts = is_slurm_time(exempt) and slurm_seconds(exempt) > 0
     partitions = {partition.name: partition for partition in config.effective_partitions}
     for index, check in enumerate(config.health.long_checks):
         own = partitions[check.partition]
         sharing = [other for other in partitions.values() if not {*other.node_sets}.isdisjoint(own.node_sets)]
         others = [other for other in sharing if other is not own]
         modes = (own.preempt_mode or options.get("PreemptMode", "")).upper().split(",")
-        if others and by == _BY_TIER and not _ENDS.isdisjoint(modes):
+        if others and by == _BY_TIER and not exempts and not _ENDS.isdisjoint(modes):
             waiting = [other for other in others if _tier(other) <= _tier(own)]
         else:
             waiting = sharing
         if waiting:
-            yield _told(index, check, waiting)
+            yield _told(index, check, waiting) + (f", without PreemptExemptTime: {exempt}" if exempts else "")
 
 
 def _tier(partition: Partition) -> int:

@@ -1,8 +1,9 @@
 """The site's scripts: the ConfigMaps by which they reach pods and jobs, and the keys of slurm.conf that start them.
 
-Checks that are switched off reach nodes by the same ConfigMap: that takes no new pod.
+Checks that are switched off, and the site's thresholds, reach nodes by the same ConfigMap: that takes no new pod.
 """
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -42,10 +43,12 @@ def data(scripts: Scripts, kinds: Sequence[Kind]) -> dict[str, str]:
 
 
 def manifests(config: Config) -> list[Manifest]:
-    """Return the ConfigMaps with scripts and disabled checks, if there are any: of nodes, of tasks and of slurmctld."""
+    """Return the ConfigMaps of nodes, tasks and slurmctld that have scripts, disabled checks or thresholds."""
     places = {name: data(config.slurm.scripts, kinds) for name, kinds in PLACES.items()}
     if disabled := config.health.checks.disabled:
         places[names.NODE_SCRIPTS][Path(paths.DISABLED_CHECKS).name] = "".join(f"{check}\n" for check in disabled)
+    if own := {one.product: one.numbers for one in config.health.thresholds}:
+        places[names.NODE_SCRIPTS][Path(paths.SITE_THRESHOLDS).name] = f"{json.dumps(own, sort_keys=True)}\n"
     return [
         Manifest(declared(config, "v1", "ConfigMap", name, "configuration", {"data": files}))
         for name, files in places.items()

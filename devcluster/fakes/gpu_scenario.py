@@ -40,6 +40,7 @@ MODES: Final[Mapping[str, Mapping[str, str]]] = {
     "nvlink_missing": {"links": "1" * (LINKS - 1)},
     "no_bridge": {"name": "NVIDIA H100 PCIe", "links": "0" * LINKS},
     "some_links": {"name": "NVIDIA H100 NVL", "links": "111100111100111100"},
+    "nvlink5": {"link_errors": "-", "link_recoveries": "0"},
     "no_links": {"name": "NVIDIA X1", "links": ""},
     "thermal": {"throttled": "0x48"},
     "power_brake": {"throttled": "0x80"},

@@ -3,6 +3,7 @@
 import fcntl
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from node_health import catalogue, history, node, report
@@ -40,11 +41,14 @@ def record(context: Context | None) -> int:
         except BlockingIOError:
             return 0
         declared = node.read()
-        latest = run(context)
-        history.write(history.followed(history.read(node.HISTORY), latest), node.HISTORY)
+        before = report.read(node.RESULTS) or Report()
+        latest = run(context).upholding(before)
+        # Without room for its history the verdict counts all the same.
+        with suppress(OSError):
+            history.write(history.followed(history.read(node.HISTORY), latest), node.HISTORY)
         if context:
             refreshed = {check.name for check in catalogue.of_node(declared, Context.PERIODIC)}
-            latest = latest.after(_before(), refreshed)
+            latest = latest.after(before, refreshed)
             if context is not Context.START:
                 latest = replace(latest, skipped={**_made_once(declared, refreshed), **latest.skipped})
         report.write(latest, declared.unknown_drains)
@@ -54,14 +58,6 @@ def record(context: Context | None) -> int:
 def _made_once(declared: node.Declared, refreshed: Collection[str]) -> Mapping[str, str]:
     """Returns the checks that only a node's start makes: no later run could lift a drain that names one."""
     return {check.name: AT_START for check in catalogue.of_node(declared) if check.name not in refreshed}
-
-
-def _before() -> Report:
-    """Returns the report of the last run. Without one this run's own checks are all that is known."""
-    try:
-        return report.from_json(node.RESULTS.read_text())
-    except (OSError, ValueError, KeyError):
-        return Report()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -160,10 +160,7 @@ def main(name: str = "") -> int:
         print("\n".join(of_record(Known(name, record, namespace=ours))))
         print(f"its checks run in its own pod: {commands.kubectl(ours, f'exec {name} -- node-health explain')}")
         return 0
-    try:
-        latest = report.from_json(node.RESULTS.read_text())
-    except (OSError, ValueError, KeyError):
-        latest = None
+    latest = report.read(node.RESULTS)
     print("\n".join(lines(Known(own, record, latest, history.read(node.HISTORY), ours), time.time())))
     return NOTHING if latest is None else 0
 

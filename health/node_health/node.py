@@ -93,6 +93,18 @@ def _lines(file: Path) -> tuple[str, ...]:
         return ()
 
 
+def keep(file: Path, text: str) -> str:
+    """Writes what later runs compare with; returns why that failed, empty if it did not.
+
+    A full folder then hides nothing that this run can see without earlier ones.
+    """
+    try:
+        put(file, text)
+    except OSError as error:
+        return error.strerror or type(error).__name__
+    return ""
+
+
 def put(file: Path, text: str) -> None:
     """Writes a file that readers see as a whole or not at all.
 

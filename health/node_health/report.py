@@ -41,6 +41,20 @@ class Report:
         """The check that took longest; empty without any."""
         return max(self.results, key=lambda result: result.seconds).check if self.results else ""
 
+    def upholding(self, before: "Report") -> "Report":
+        """Returns this report with the failures of an earlier one whose checks could not look now: they stand.
+
+        Else a driver that hangs after it lost a GPU takes that back before slurmctld has heard of it.
+        """
+        failed = {result.check: result for result in before.results if result.finding.verdict is Verdict.FAIL}
+        failed.pop(ENTRYS_OWN, None)
+
+        def upheld(result: Result) -> Result:
+            stands = result.finding.verdict is Verdict.UNKNOWN and result.check in failed
+            return replace(failed[result.check], seconds=result.seconds) if stands else result
+
+        return replace(self, results=tuple(map(upheld, self.results)))
+
     def after(self, before: "Report", refreshed: Collection[str]) -> "Report":
         """Returns this report with what an earlier one says of further checks: a run may make only some.
 
@@ -97,6 +111,14 @@ def from_json(text: str) -> Report:
     )
     skipped = {row["check"]: row["why"] for row in said["skipped"]}
     return Report(results, skipped, said["time"], said["seconds"])
+
+
+def read(file: Path) -> Report | None:
+    """Reads the results of the last run; None if there are none, or what is there are none."""
+    try:
+        return from_json(file.read_text())
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def write(report: Report, unknown_drains: bool = False, file: Path = node.RESULTS, unfit: Path = node.UNFIT) -> None:

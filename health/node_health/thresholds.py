@@ -1,4 +1,7 @@
-"""Thresholds of products, as data: thresholds.json is made of health/thresholds/*.yaml (health/published)."""
+"""Thresholds of products, as data: thresholds.json is made of health/thresholds/*.yaml (health/published).
+
+Those of the site come with the scripts of the site, and go before.
+"""
 
 import json
 from collections.abc import Mapping
@@ -6,46 +9,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from contract import paths
+from contract.thresholds import ANY
 from node_health.check import CannotJudgeError
 
 FILE = Path(__file__).with_name("thresholds.json")
-ANY = "any"
-"""Product of the file for what every machine has."""
-
-UNITS: Mapping[str, Mapping[str, str]] = {
-    ANY: {
-        "clock.error": "ms",
-        "cpu.steal": "percent",
-        "cpu.throttled": "events per hour",
-        "gpu.corrected": "errors per hour",
-        "gpu.pcieReplays": "events per hour",
-        "gpu.temperatureMargin": "degrees Celsius",
-        "gpu.throttledSeconds": "seconds",
-        "infiniband.errors": "errors per hour",
-        "infiniband.flaps": "events per hour",
-        "kernel.hungSeconds": "seconds",
-        "kernel.processes": "percent",
-        "memory.corrected": "errors per hour",
-        "memory.leftovers": "percent",
-        "network.errors": "errors per million packets",
-        "network.flaps": "events per hour",
-        "nvlink.errors": "errors per hour",
-    },
-    "gpu": {
-        "allReduce.bandwidth": "GB/s",
-        "allReduce.message": "GiB",
-        "gpu.pcieGeneration": "generation",
-        "gpu.pcieWidth": "lanes",
-        "gpu.powerLimit": "W",
-        "gpu.smClock": "MHz",
-        "infiniband.rate": "Gb/s",
-        "nvbandwidth.host": "GB/s",
-        "nvlink.links": "links",
-    },
-}
-"""Key → unit, of the file `any` and of those of products of GPUs."""
-LONG_CHECKS = frozenset({"allReduce.bandwidth", "allReduce.message", "nvbandwidth.host"})
-"""Keys that long checks compare with (components/control/gpu_checks.py): whole numbers, as a shell counts."""
+SITE = Path(paths.SITE_THRESHOLDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +24,7 @@ class Thresholds:
     Attributes:
         product: as the driver names it.
         numbers: key → number; None where nobody knows one.
-        known: whether there is a file for the product.
+        known: whether some are published, or of the site.
     """
 
     product: str
@@ -69,9 +38,8 @@ class Thresholds:
             UnknownThresholdError: nobody knows it for this product.
         """
         if (value := self.numbers.get(key)) is None:
-            raise UnknownThresholdError(
-                f"no threshold {key} for {self.product}" if self.known else f"no thresholds for {self.product}"
-            )
+            what = f"no threshold {key} for {self.product}" if self.known else f"no thresholds for {self.product}"
+            raise UnknownThresholdError(f"{what}: health.thresholds may have it")
         return value
 
 
@@ -80,12 +48,16 @@ class UnknownThresholdError(CannotJudgeError):
 
 
 @cache
-def _products(file: Path = FILE) -> Mapping[str, Mapping[str, float | None]]:
-    said: Mapping[str, Mapping[str, float | None]] = json.loads(file.read_text())
+def _products(file: Path) -> Mapping[str, Mapping[str, float | None]]:
+    """Returns the numbers of a file by product; none where it is missing."""
+    try:
+        said: Mapping[str, Mapping[str, float | None]] = json.loads(file.read_text())
+    except FileNotFoundError:
+        return {}
     return said
 
 
 def of(product: str = ANY) -> Thresholds:
     """Returns the thresholds of a product; of `any` for what every machine has."""
-    numbers = _products().get(product)
-    return Thresholds(product, numbers or {}, numbers is not None)
+    published, own = (_products(file).get(product) for file in (FILE, SITE))
+    return Thresholds(product, {**(published or {}), **(own or {})}, (published, own) != (None, None))

@@ -13,6 +13,7 @@ import os
 import select
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -212,6 +213,7 @@ def _unknown(question: Question, sentence: str, seconds: float) -> dict[str, Tim
 
 def _abandon(child: _Child, pipe: int, hanging: Path) -> None:
     os.close(pipe)
-    since = time.clock_gettime(time.CLOCK_BOOTTIME)
-    (hanging / child.question.name).write_text(f"{child.process} {since:.2f}")
     answering.end(child.process)
+    since = time.clock_gettime(time.CLOCK_BOOTTIME)
+    with suppress(OSError):  # Without room for the note the other answers count all the same.
+        (hanging / child.question.name).write_text(f"{child.process} {since:.2f}")

@@ -87,12 +87,12 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def worst_of(findings: Iterable[Finding]) -> Finding:
-    """The worst of several findings of one check, with the evidence of all that are as bad."""
+    """The worst of several findings of one check, with the evidence of all that are as bad; each sentence once."""
     listed = list(findings)
     verdict = worst(finding.verdict for finding in listed)
     bad = [finding for finding in listed if finding.verdict is verdict]
     action = next((finding.action for finding in bad if finding.action), None)
-    return Finding(verdict, "; ".join(finding.evidence for finding in bad), action)
+    return Finding(verdict, "; ".join(dict.fromkeys(finding.evidence for finding in bad)), action)
 
 
 def passes(evidence: str) -> Finding:

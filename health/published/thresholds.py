@@ -1,17 +1,16 @@
 """Reads health/thresholds/*.yaml: what is wrong in any of them is told at once, with its path."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 import yaml
-from node_health.thresholds import ANY, LONG_CHECKS, UNITS
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from contract.thresholds import ANY, OF_LONG_CHECKS, PRODUCTS_BEGIN, units
+
 FOLDER = Path(__file__).parents[1] / "thresholds"
-PREFIXES = ("NVIDIA ", "Tesla ")
-"""Starts of products' names, as the driver says them."""
 
 
 class Threshold(BaseModel):
@@ -96,19 +95,19 @@ def _path(location: tuple[int | str, ...]) -> str:
 
 
 def _mistakes(product: Product) -> Iterator[str]:
-    if product.product != ANY and not product.product.startswith(PREFIXES):
-        names = "… or ".join(PREFIXES)
+    if product.product != ANY and not product.product.startswith(PRODUCTS_BEGIN):
+        names = "… or ".join(PRODUCTS_BEGIN)
         yield f"product: got {product.product!r}; want {ANY}, or a name as the driver says it, {names}…"
         return
-    units: Mapping[str, str] = UNITS[ANY if product.product == ANY else "gpu"]
+    known = units(product.product)
     for key, threshold in product.thresholds.items():
-        if key not in units:
-            yield f"thresholds.{key}: unknown key; want one of {', '.join(units)}"
-        elif threshold.unit != units[key]:
-            yield f"thresholds.{key}.unit: got {threshold.unit!r}; want {units[key]!r}"
+        if key not in known:
+            yield f"thresholds.{key}: unknown key; want one of {', '.join(known)}"
+        elif threshold.unit != known[key]:
+            yield f"thresholds.{key}.unit: got {threshold.unit!r}; want {known[key]!r}"
         elif threshold.value != "unknown" and threshold.value < 0:
             yield f"thresholds.{key}.value: got {threshold.value}; want 0 or more, or unknown"
-        elif key in LONG_CHECKS and (isinstance(threshold.value, float) or threshold.value == 0):
+        elif key in OF_LONG_CHECKS and (isinstance(threshold.value, float) or threshold.value == 0):
             yield f"thresholds.{key}.value: got {threshold.value}; want a whole number of 1 or more, or unknown"
-    for key in units.keys() - product.thresholds.keys():
+    for key in known.keys() - product.thresholds.keys():
         yield f"thresholds.{key}: missing; want a value, or unknown"

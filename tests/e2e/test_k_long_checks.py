@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -70,18 +71,22 @@ def failed_lookalikes(slurm) -> list[str]:
     return jobs
 
 
-def test_a_node_is_tested_on_request_drained_if_it_fails_and_returns_when_it_passes(slurm, check):
+def test_a_node_is_tested_on_request_drained_if_it_fails_and_returns_when_it_passes(slurm, check, record_property):
     """Jobs that look like the check's accuse nobody: no id of theirs was noted."""
     lookalikes = failed_lookalikes(slurm)
     slurm.on_pod("cpu-1", f"touch /run/jail{BAD}").ok()
+    asked = time.monotonic()
     ask(slurm, "cpu-1@1")
     slurm.wait("a drain", lambda: slurm.nodes()["cpu-1"] == "drained", SECONDS)
+    record_property("seconds to drain", round(time.monotonic() - asked))
     accused = re.match(r"pulumi-slurm:health long site: job (\d+) ", reason(slurm, "cpu-1"))
     assert accused, reason(slurm, "cpu-1")
     assert accused[1] not in lookalikes
     slurm.on_pod("cpu-1", f"rm /run/jail{BAD}").ok()
+    asked = time.monotonic()
     ask(slurm, "cpu-1@2")
     slurm.wait("it takes jobs again", slurm.all_idle, SECONDS)
+    record_property("seconds to return", round(time.monotonic() - asked))
     answers = slurm.told("LongCheckAnswered")
     assert any(answer.startswith("long check site on request: cpu-1: FAIL (job ") for answer in answers), answers
     assert "long check site on request: cpu-1: PASS" in answers

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import json
 import os
 import pwd
 import re
@@ -14,7 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
-from node_health import catalogue, run
+from node_health import catalogue, node, run, thresholds
 from node_health.check import Applies, Check, Context, Machine
 from node_health.checks.kernel import clock, user_namespaces
 from node_health.verdict import Finding, Skipped, Verdict
@@ -168,6 +170,45 @@ def test_a_source_that_hangs_or_cannot_be_read_is_unknown_and_never_a_pass(tmp_p
         machine = fake_machine.build(tmp_path / "one", SCENARIOS[name]["hangs"])
         found = run.run(machine, [CHECKS[name]], seconds=0.5).results[0].finding
         assert found == Finding(Verdict.UNKNOWN, "no answer within 0.5 s")
+
+
+def test_without_room_for_counters_a_lost_gpu_is_seen_and_rates_are_unknown(
+    tmp_path: Path, nvml: Nvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = fake_machine.build(tmp_path)
+    nvml.says({3: "fallen_off_bus"})
+
+    def full(file: Path, text: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(node, "put", full)
+    found = {name: answer(machine, CHECKS[name]) for name in ("gpus", "infiniband state", "submounts")}
+    assert {name: verdict for name, (verdict, _, _) in found.items()} == {
+        "gpus": "FAIL", "infiniband state": "PASS", "submounts": "PASS",
+    }  # fmt: skip
+    rates = ("gpu memory errors", "nvlink errors", "infiniband flaps", "network errors", "cpu steal", "memory errors")
+    blind = ("UNKNOWN", "counters can't be kept until the next run: No space left on device")
+    assert {name: answer(machine, CHECKS[name])[:2] for name in rates} == dict.fromkeys(rates, blind)
+
+
+def test_a_sites_thresholds_go_before_the_published_ones(
+    tmp_path: Path, nvml: Nvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {"NVIDIA X1": {"gpu.smClock": 1980}, "any": {"gpu.temperatureMargin": 99}}
+    (tmp_path / "own.json").write_text(json.dumps(own))
+    machine = fake_machine.build(tmp_path / "machine")
+    nvml.says(dict.fromkeys(range(8), "other_product"))
+    without = "no thresholds for NVIDIA X1: health.thresholds may have it"
+    assert answer(machine, CHECKS["gpu clocks"])[:2] == ("UNKNOWN", without), "once for all GPUs"
+    monkeypatch.setattr(thresholds, "SITE", tmp_path / "own.json")
+    assert answer(machine, CHECKS["gpu clocks"])[:2] == ("PASS", "8 GPUs: highest SM clock 1980 MHz")
+    lacks = "no threshold gpu.powerLimit for NVIDIA X1: health.thresholds may have it"
+    assert answer(machine, CHECKS["gpu power"])[:2] == ("UNKNOWN", lacks)
+    assert answer(machine, CHECKS["gpu temperature"])[0] == "WARNING"
+    assert answer(machine, CHECKS["clock"])[0] == "PASS", "other numbers are the published ones"
+    (tmp_path / "bad.json").write_text("{")
+    monkeypatch.setattr(thresholds, "SITE", tmp_path / "bad.json")
+    assert answer(machine, CHECKS["gpu clocks"])[0] == "UNKNOWN"
 
 
 def test_the_first_checks_keep_their_places_and_names() -> None:

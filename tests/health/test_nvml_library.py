@@ -53,6 +53,7 @@ def test_its_codes_are_the_bindings() -> None:
     assert codes == {name: getattr(pynvml, f"NVML_ERROR_{name}") for name in codes}
     assert len(codes) > 4
     assert f"#define RECOVERY_ACTION_FIELD {pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION} " in CALLS
+    assert f"#define LINK_RECOVERIES_FIELD {pynvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS} " in CALLS
     assert f"#define SLOWDOWN_FIELD {pynvml.NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT} " in CALLS
     version = int(re.findall(r"#define FABRIC_INFO_VERSION (\d+)U", CALLS)[0])
     assert version << 24 | ctypes.sizeof(pynvml.c_nvmlGpuFabricInfoV_t) == pynvml.c_nvmlGpuFabricInfoV_t().version

@@ -52,7 +52,8 @@ def test_cpu_time_is_that_of_the_users_processes_by_cgroup_or_descent(tmp_path: 
     def stat(number: int, parent: int, seconds: int) -> dict[str, str]:
         started = 99_000 * fake_machine.TICKS
         used = f"{seconds * fake_machine.TICKS} 0"
-        return {f"/proc/{number}/stat": f"{number} (x) S {parent} 1 1 {'0 ' * 7}{used} {'0 ' * 6}{started} 0\n"}
+        name = "slurmstepd" if number == 10 else "x"
+        return {f"/proc/{number}/stat": f"{number} ({name}) S {parent} 1 1 {'0 ' * 7}{used} {'0 ' * 6}{started} 0\n"}
 
     machine = fake_machine.build(
         tmp_path,

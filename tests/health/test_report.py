@@ -196,6 +196,38 @@ def test_a_run_of_some_checks_keeps_what_is_known_of_the_others() -> None:
     assert report_of(WARNED).after(report_of(FULL), ()).results == (WARNED,), "nobody would look at it again"
 
 
+def test_a_failure_stands_while_its_check_can_not_look() -> None:
+    """A driver hangs after it lost a GPU."""
+    hangs = Result("space", Finding(Verdict.UNKNOWN, "no answer within 8 s"), seconds=8.0)
+    (upheld,) = report_of(hangs).upholding(report_of(FULL, UNKNOWN)).results
+    assert upheld == replace(FULL, seconds=8.0)
+    for before in (report_of(), report_of(replace(FULL, finding=Finding(Verdict.WARNING, "nearly full")))):
+        assert report_of(hangs).upholding(before).results == (hangs,)
+    mended = report_of(Result("space", Finding(Verdict.PASS, "room")), JAIL)
+    assert mended.upholding(report_of(FULL)) == mended
+    blind = Result("jail", Finding(Verdict.UNKNOWN, "no jail probe is done yet"))
+    assert report_of(blind).upholding(report_of(JAIL)).results == (blind,), "the entry tells by itself"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"checks": []}', '{"checks": [{}], "skipped": []}'])
+def test_a_file_that_is_no_report_is_no_news_and_ends_no_entry(tmp_path: Path, text: str) -> None:
+    """Somebody redirects a command's output there. If the entry ended, so would all jobs of its pod."""
+    results, unfit = tmp_path / "results", tmp_path / "unfit"
+    watch = HealthWatch(results, unfit)
+    results.write_text(text)
+    watch.tick(0)
+    watch.tick(FIRST_SECONDS)
+    assert watch.warnings == {"first run": "could not be checked: no run of node-health has ended yet"}
+    report.write(report_of(FULL), file=results, unfit=unfit)
+    os.utime(results, (1, 1))
+    watch.tick(100)
+    fails = watch.sentence
+    assert fails == "pulumi-slurm:health space: /tmp is full"
+    results.write_text(text)
+    watch.tick(101)
+    assert watch.sentence == fails
+
+
 def test_the_entry_drains_and_notes_by_the_policy(tmp_path: Path) -> None:
     results = tmp_path / "results"
     for drains in (False, True):

@@ -62,6 +62,19 @@ def test_all_of_a_question_ends_with_its_time(tmp_path: Path) -> None:
     assert ask({"q": lambda: WELL}, 60, tmp_path / "hanging") == {"q": WELL}
 
 
+def test_what_hangs_and_can_not_be_noted_harms_no_other_answer(tmp_path: Path) -> None:
+    """The folder is full; a folder in the file's place stands for that."""
+    (tmp_path / "q").mkdir()
+
+    def hangs() -> Finding:
+        time.sleep(1000)  # Stands for a check that hangs: the time box ends it.
+        return WELL
+
+    assert ask({"q": hangs, "other": lambda: WELL}, 1, tmp_path) == {
+        "q": Finding(Verdict.UNKNOWN, "no answer within 1 s"), "other": WELL,
+    }  # fmt: skip
+
+
 def test_a_process_with_a_name_of_any_bytes_ends_no_run(tmp_path: Path) -> None:
     """A user gives it to his process (prctl(2), PR_SET_NAME)."""
     for number, parent in ((5, 1), (6, os.getpid())):

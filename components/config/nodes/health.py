@@ -8,6 +8,7 @@ from pydantic import AfterValidator
 
 from components.config.model import Model, setting
 from components.config.nodes.long_checks import LongCheck
+from components.config.nodes.thresholds import Thresholds
 from components.config.rule import Violation, named_twice, rule
 from components.config.values.object_names import ConditionType, SetName
 from components.config.values.quantities import Duration, WholeNumber, duration_seconds
@@ -101,8 +102,8 @@ class Health(Model):
         min_length=1,
     )
     least_free_percent: WholeNumber = setting(
-        "Space that must be free. Less in a node's /tmp or slurmd's spool drains the node; less in the jail is a "
-        "warning.",
+        "Space that must be free. Less in a node's /tmp, /dev/shm or slurmd's spool drains the node; less in the jail "
+        "is a warning.",
         unit="percent",
         default=policies.LEAST_FREE_PERCENT,
         ge=0,
@@ -110,6 +111,12 @@ class Health(Model):
     )
 
     checks: Checks = setting("Which checks are made, and what UNKNOWN means.", factory=Checks)
+    thresholds: list[Thresholds] = setting(
+        "Numbers with which checks compare, in place of those that are published or that nobody has published. A "
+        "change takes no new pod.",
+        factory=list,
+        max_length=64,
+    )
     node_conditions: list[NodeCondition] = setting(
         "Conditions of Kubernetes nodes that count as checks, written by node-problem-detector, NVSentinel and others. "
         "Needs operator.watchNodes.",
@@ -125,6 +132,10 @@ class Health(Model):
     @rule
     def _long_checks(self) -> Iterator[Violation]:
         yield from named_twice(self.long_checks, "longChecks")
+
+    @rule
+    def _thresholds(self) -> Iterator[Violation]:
+        yield from named_twice(self.thresholds, "thresholds", "product")
 
     @rule
     def _node_conditions(self) -> Iterator[Violation]:

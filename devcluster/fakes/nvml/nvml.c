@@ -27,6 +27,7 @@
 
 #define DRIVER_VERSION "570.86.15"
 #define RECOVERY_ACTION_FIELD 230 /* NVML_FI_DEV_GET_GPU_RECOVERY_ACTION */
+#define LINK_RECOVERIES_FIELD 215 /* NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS */
 #define SLOWDOWN_FIELD 194        /* NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT */
 #define FABRIC_INFO_VERSION 2U    /* nvmlGpuFabricInfo_v2 */
 
@@ -94,6 +95,16 @@ static int answer_large(struct gpu *gpu, enum fact fact, unsigned long long *num
     unsigned small = 0;
     int code = answer(gpu, fact, 0, &small);
     *number = small;
+    return code;
+}
+
+/* Answers with the recoveries of a link: only the last one has some. */
+static int answer_link(struct gpu *gpu, unsigned link, unsigned *number) {
+    if (link >= strlen(gpu->links))
+        return INVALID_ARGUMENT;
+    int code = answer(gpu, LINK_RECOVERIES, 0, number);
+    if (link + 1 < strlen(gpu->links))
+        *number = 0;
     return code;
 }
 
@@ -206,6 +217,8 @@ CALL(nvmlDeviceGetFieldValues, struct gpu *gpu, int count, struct field_value *v
             values[index].code = answer(gpu, RECOVERY, 0, number);
         else if (values[index].field == SLOWDOWN_FIELD)
             values[index].code = answer(gpu, SLOWDOWN_MARGIN, 0, number);
+        else if (values[index].field == LINK_RECOVERIES_FIELD)
+            values[index].code = answer_link(gpu, values[index].scope, number);
         else
             values[index].code = NOT_SUPPORTED;
     }

@@ -15,7 +15,8 @@
 
 enum { LINE = 256 };
 
-/* An H100 that is well: no errors, 700 W in milliwatts, 31 degrees. It remaps rows, and retires no pages. */
+/* An H100 that is well: no errors, 700 W in milliwatts, 31 degrees. It remaps rows, and retires no pages.
+ * Its NVLinks count errors, and no recoveries. */
 static const struct {
     const char *name;
     unsigned numbers[MOST_NUMBERS];
@@ -29,6 +30,7 @@ static const struct {
     [RETIRED] = {"retired", {0}, 1},
     [RECOVERY] = {"recovery", {0}, 0},
     [LINK_ERRORS] = {"link_errors", {0}, 0},
+    [LINK_RECOVERIES] = {"link_recoveries", {0}, 1},
     [THROTTLED] = {"throttled", {1}, 0}, /* idle */
     [MAX_CLOCK] = {"max_clock", {1980}, 0},
     [APPLICATION_CLOCK] = {"application_clock", {1980}, 0},

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from node_health import node
-from node_health.check import Machine
+from node_health.check import CannotJudgeError, Machine
 
 STEP_SECONDS = 1800.0
 """Time between two points that are kept."""
@@ -25,14 +25,30 @@ class Increase:
     Attributes:
         by: counter → increase; one that fell (a reset) counts from zero.
         hours: in how many hours; 0 in the first run.
+        unkept: why the values of this run can't be kept; empty: they are.
     """
 
     by: Mapping[str, int]
     hours: float = 0.0
+    unkept: str = ""
+
+    def count(self, counter: str) -> int:
+        """Returns by how much a counter grew.
+
+        Raises:
+            CannotJudgeError: nobody knows earlier values, or will know these.
+        """
+        if self.unkept:
+            raise CannotJudgeError(f"counters can't be kept until the next run: {self.unkept}")
+        return self.by.get(counter, 0)
 
     def per_hour(self, counter: str) -> float:
-        """Returns a counter's rate."""
-        return self.by.get(counter, 0) / max(self.hours, LEAST_HOURS)
+        """Returns a counter's rate.
+
+        Raises:
+            CannotJudgeError: as `count` does.
+        """
+        return self.count(counter) / max(self.hours, LEAST_HOURS)
 
 
 def increase(machine: Machine, name: str, values: Mapping[str, int]) -> Increase:
@@ -46,13 +62,13 @@ def increase(machine: Machine, name: str, values: Mapping[str, int]) -> Increase
     file = machine.path(node.COUNTERS / f"{name}.json")
     now = time.clock_gettime(time.CLOCK_BOOTTIME)
     points = _read(file, now)
+    unkept = ""
     if not points or now - points[-1].at >= STEP_SECONDS:
         points = [*points, _Point(now, dict(values))][-POINTS:]
-        node.put(file, json.dumps([[point.at, point.values] for point in points]))
+        unkept = node.keep(file, json.dumps([[point.at, point.values] for point in points]))
     first = points[0]
-    return Increase(
-        {key: _grown(first.values.get(key, value), value) for key, value in values.items()}, (now - first.at) / 3600
-    )
+    by = {key: _grown(first.values.get(key, value), value) for key, value in values.items()}
+    return Increase(by, (now - first.at) / 3600, unkept)
 
 
 def lasting(machine: Machine, name: str, states: Collection[str]) -> Mapping[str, float]:
@@ -70,7 +86,7 @@ def lasting(machine: Machine, name: str, states: Collection[str]) -> Mapping[str
     # A later time is of a boot before.
     since = {state: min(now, before.get(state, now)) for state in states}
     if since != before:
-        node.put(file, json.dumps(since))
+        node.keep(file, json.dumps(since))
     return {state: now - at for state, at in since.items()}
 
 

@@ -22,7 +22,7 @@ def gone(machine: Machine, kind: str, names: Collection[str]) -> tuple[str, ...]
     file, boot = machine.path(node.COUNTERS / f"known-{kind}.json"), _boot(machine)
     known = _read(file, boot)
     if not known.issuperset(names):
-        node.put(file, json.dumps([boot, sorted(known.union(names))]))
+        node.keep(file, json.dumps([boot, sorted(known.union(names))]))
     return tuple(sorted(known.difference(names)))
 
 

@@ -32,6 +32,7 @@ class Fact(StrEnum):
     RECOVERY = "recovery action"
     LINKS = "NVLink states"
     LINK_ERRORS = "NVLink errors"
+    LINK_RECOVERIES = "NVLink recoveries"
     THROTTLED = "clock event reasons"
     MAX_SM_CLOCK = "highest SM clock"
     APPLICATION_CLOCK = "application clock"
@@ -126,7 +127,7 @@ class Snapshot:
         throttled: GPU's id → for how many seconds the hardware slows it down.
         hot: GPU's id → for how many seconds it is at the temperature of a slowdown.
         links_gone: names of NVLinks that were up in an earlier run of this pod, and are not now.
-        idle: whether no job runs here.
+        idle: whether no job runs here; None: nobody knows.
     """
 
     gpus: tuple[Gpu, ...] = ()
@@ -138,7 +139,7 @@ class Snapshot:
     throttled: Mapping[str, float] = field(default_factory=dict)
     hot: Mapping[str, float] = field(default_factory=dict)
     links_gone: tuple[str, ...] = ()
-    idle: bool = True
+    idle: bool | None = True
 
     @property
     def answering(self) -> tuple[Gpu, ...]:

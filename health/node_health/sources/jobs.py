@@ -10,7 +10,8 @@ from pathlib import Path
 from contract import names
 from node_health.check import Machine
 
-_STEP = re.compile(r"^slurmstepd: \[(\d+)")
+_STEPD = "slurmstepd"
+_STEP = re.compile(rf"^{_STEPD}: \[(\d+)")
 """Title of a step's slurmstepd: slurmstepd: [JOB.STEP]."""
 _JOB = re.compile(r"/(job_[^/\n]+)")
 """Folder of a job in a path of /proc/PID/cgroup."""
@@ -28,8 +29,8 @@ class Process:
     Attributes:
         number: its id.
         parent: its parent's.
-        title: its command line if it is root's, else its program's name. A user's process can keep a reader of its
-            command line waiting: that lies in its memory, which may be a file of dead storage.
+        title: its command line if it is a slurmstepd of root, else its program's name. Another process can keep a
+            reader of its command line waiting: that lies in its memory, which may be a file of dead storage.
         user: id of its user.
         groups: folders of jobs in its cgroups.
         age: in seconds.
@@ -135,7 +136,8 @@ def _read(folder: Path, uptime: float) -> Process | None:
         return None
     user = re.search(r"^Uid:\s+(\d+)", _text(folder / "status"), re.MULTILINE)
     number = int(user[1]) if user else 0
-    command = b"" if number else (folder / "cmdline").read_bytes().replace(b"\0", b" ").strip()
+    is_stepd = not number and name == _STEPD
+    command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").strip() if is_stepd else b""
     groups = frozenset(_JOB.findall(_text(folder / "cgroup")))
     age = uptime - _started(rest)
     cpu = (int(rest[11]) + int(rest[12])) / os.sysconf("SC_CLK_TCK")

@@ -52,7 +52,7 @@ def snapshot(library: Any, machine: Machine) -> Snapshot:
         counted = [_gpu(library, index) for index in range(library.nvmlDeviceGetCount())]
         gpus = tuple(gpu for gpu in counted if not (gpu.lost and gpu.lost.code == NO_PERMISSION))
         grew = increase(machine, "gpus", dict(_counters(gpus)))
-        idle = not machine.once(jobs.look).running
+        idle = _is_idle(machine)
         hot = [gpu.uuid for gpu in gpus if gpu.facts.get(Fact.DEGREES_LEFT, 1) <= 0]
         slowed = [gpu.uuid for gpu in gpus if gpu.facts.get(Fact.THROTTLED, 0) & sum(THROTTLES)]
         return Snapshot(
@@ -69,9 +69,17 @@ def snapshot(library: Any, machine: Machine) -> Snapshot:
         library.nvmlShutdown()
 
 
+def _is_idle(machine: Machine) -> bool | None:
+    """Returns whether no job runs here; None where nobody can tell, as by lxcfs that has ended."""
+    try:
+        return not machine.once(jobs.look).running
+    except (OSError, ValueError):
+        return None
+
+
 def _counters(gpus: tuple[Gpu, ...]) -> Iterator[tuple[str, int]]:
     for gpu in gpus:
-        for fact in (Fact.ECC_CORRECTED, Fact.PCIE_REPLAYS, Fact.LINK_ERRORS):
+        for fact in (Fact.ECC_CORRECTED, Fact.PCIE_REPLAYS, Fact.LINK_ERRORS, Fact.LINK_RECOVERIES):
             if fact in gpu.facts:
                 value = gpu.facts[fact]
                 yield key(gpu, fact), sum(value) if isinstance(value, tuple) else value
@@ -185,6 +193,18 @@ def _link_errors(library: Any, handle: Any) -> tuple[int, ...]:
     )
 
 
+def _link_recoveries(library: Any, handle: Any) -> tuple[int, ...]:
+    """Returns how often each link had to recover. NVLink 5, of Blackwell, counts that, and none of the older errors."""
+    field = library.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS
+    if not (links := [(field, link) for link in _links(library, handle)]):
+        raise library.NVMLError(library.NVML_ERROR_NOT_SUPPORTED)
+    values = library.nvmlDeviceGetFieldValues(handle, links)
+    if refused := next((value.nvmlReturn for value in values if value.nvmlReturn), 0):
+        raise library.NVMLError(refused)
+    # The lower half of a number of 64 bits is enough, whichever of both the driver gives.
+    return tuple(int(value.value.uiVal) for value in values)
+
+
 def _fabric(library: Any, handle: Any) -> tuple[int, int, int]:
     """Returns state and status of the GPU's registration with the fabric manager, and the fabric's health."""
     info = library.c_nvmlGpuFabricInfoV_t()
@@ -212,6 +232,7 @@ _READERS: Mapping[Fact, Callable[[Any, Any], Any]] = {
     Fact.RECOVERY: _field("GET_GPU_RECOVERY_ACTION"),
     Fact.LINKS: _link_states,
     Fact.LINK_ERRORS: _link_errors,
+    Fact.LINK_RECOVERIES: _link_recoveries,
     Fact.THROTTLED: _throttled,
     Fact.MAX_SM_CLOCK: lambda library, handle: library.nvmlDeviceGetMaxClockInfo(handle, library.NVML_CLOCK_SM),
     Fact.APPLICATION_CLOCK: lambda library, handle: library.nvmlDeviceGetApplicationsClock(

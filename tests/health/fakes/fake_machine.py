@@ -141,11 +141,11 @@ def healthy() -> dict[str, str]:
 def process(number: int, command: str, user: int, job: int | None, age: float = 600.0) -> dict[str, str]:
     """Files of a process."""
     cgroup = f"0::/system.slice/slurmstepd.scope/job_{job}/step_batch" if job else "0::/pod"
-    started = int((100000.0 - age) * TICKS)
+    started, name = int((100000.0 - age) * TICKS), "slurmstepd" if command.startswith("slurmstepd:") else "train (x)"
     return {
         f"/proc/{number}/cmdline": command,
         f"/proc/{number}/status": f"Name:\tx\nUid:\t{user}\t{user}\t{user}\t{user}\n",
-        f"/proc/{number}/stat": f"{number} (train (x)) S 1 1 1 {'0 ' * 15}{started} 0\n",
+        f"/proc/{number}/stat": f"{number} ({name}) S 1 1 1 {'0 ' * 15}{started} 0\n",
         f"/proc/{number}/cgroup": f"{cgroup}\n",
     }
 

@@ -474,6 +474,43 @@ WRONG_VALUES: list[tuple[str, Any, str]] = [
     ),
     ("health.checks.disabled", ["clock", "clock"], "health.checks.disabled[1]: got 'clock'; want each check once"),
     ("health.checks.unknown", "pass", "pulumi-slurm:health.checks.unknown: got 'pass'; want one of 'note' or 'drain'"),
+    (
+        "health.thresholds",
+        [{"product": "Matrox G400", "numbers": {"gpu.smClock": 1}}],
+        "pulumi-slurm:health.thresholds[0].product: got 'Matrox G400'; want any, or a product as the driver says it, "
+        "NVIDIA … or Tesla …",
+    ),
+    (
+        "health.thresholds",
+        [{"product": "NVIDIA A10", "numbers": {"gpu.clock": 1}}],
+        "health.thresholds[0].numbers.gpu.clock: got 1; want a number for one of gpu.pcieGeneration, gpu.pcieWidth",
+    ),
+    (
+        "health.thresholds",
+        [{"product": "any", "numbers": {"gpu.smClock": 1}}],
+        "health.thresholds[0].numbers.gpu.smClock: got 1; want a number for one of clock.error, ",
+    ),
+    (
+        "health.thresholds",
+        [{"product": "NVIDIA A10", "numbers": {"nvbandwidth.host": 20}}],
+        "health.thresholds[0].numbers.nvbandwidth.host: got 20; want nothing: health.longChecks[].least says that",
+    ),
+    (
+        "health.thresholds",
+        [{"product": "NVIDIA A10", "numbers": {"gpu.smClock": -1}}],
+        "health.thresholds[0].numbers.gpu.smClock: got -1; want 0 or more",
+    ),
+    (
+        "health.thresholds",
+        [{"product": "NVIDIA A10", "numbers": {"gpu.smClock": "fast"}}],
+        "health.thresholds[0].numbers.gpu.smClock: got 'fast'; want a whole number",
+    ),
+    ("health.thresholds", [{"product": "any", "numbers": {}}], "health.thresholds[0].numbers: got {}; want at least 1"),
+    (
+        "health.thresholds",
+        [{"product": "any", "numbers": {"cpu.steal": 5}}] * 2,
+        "health.thresholds[1].product: got 'any'; want another name: thresholds[0] has this one",
+    ),
     ("health.leastFreePercent", 80, "pulumi-slurm:health.leastFreePercent: got 80; want 50 or less"),
     ("health.nodeConditions", [{}], "pulumi-slurm:health.nodeConditions[0].type: "),
     ("health.nodeConditions", [{"type": "a b"}], "nodeConditions[0].type: got 'a b'; want the type of a Kubernetes"),

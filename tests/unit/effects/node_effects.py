@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from components import slurm_cluster
 from components.config import Config
-from tests.unit.effects.declared import Effect, has, requests, variable
+from contract import names
+from tests.unit.effects.declared import Effect, body, has, requests, variable
 
 
 def options(config: Config) -> Any:
@@ -102,6 +103,12 @@ EFFECTS: Final[list[Effect]] = [
         lambda c: resource(c).get("nodeConditions"),
         [{"type": "KernelDeadlock", "failsWhen": True}, {"type": "GpuReady", "failsWhen": False}],
     ),
+    (
+        "health.thresholds",
+        [{"product": "NVIDIA A10", "numbers": {"gpu.smClock": 1695}}, {"product": "any", "numbers": {"cpu.steal": 0}}],
+        lambda c: body(c, "ConfigMap", names.NODE_SCRIPTS)["data"]["thresholds.json"],
+        '{"NVIDIA A10": {"gpu.smClock": 1695}, "any": {"cpu.steal": 0}}\n',
+    ),
     # What slurmd keeps is no memory for jobs.
     (
         "nodeSets.0.options",
@@ -118,5 +125,6 @@ _CHECK: Final = (
 PATHS: Final = {
     *(f"health.nodeConditions.{key}" for key in ("type", "failsWhen", "nodeSets")),
     *(f"health.longChecks.{key}" for key in _CHECK),
+    *(f"health.thresholds.{key}" for key in ("product", "numbers")),
 }
 """Fields of the rows that one effect above sets together."""

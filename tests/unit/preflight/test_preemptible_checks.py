@@ -67,3 +67,16 @@ def test_jobs_that_wait_for_a_check_are_told_of(
         "partition of their own with preemptMode: CANCEL and a priorityTier below theirs, and set "
         "slurm.options to PreemptType: preempt/partition_prio and PreemptMode: CANCEL"
     )
+
+
+@pytest.mark.parametrize(
+    ("exempt", "waits"), [("0", False), ("-1", False), ("00:00:00", False), ("5", True), ("1-0", True)]
+)
+def test_a_time_for_which_no_job_is_preempted_is_told_of(exempt: str, waits: bool) -> None:
+    sentences = told([MAIN, CHECKS], {**BY_TIER, "PreemptExemptTime": exempt})
+    assert bool(sentences) == waits
+    for sentence in sentences:
+        assert sentence.startswith(
+            "health.longChecks[0].partition: jobs of main, checks wait up to 10m for a job of site"
+        )
+        assert sentence.endswith(f"PreemptMode: CANCEL, without PreemptExemptTime: {exempt}")

@@ -160,6 +160,13 @@ def test_checks_are_switched_off_without_a_new_pod() -> None:
     assert body(off, "StatefulSet", "cpu")["spec"]["template"] == template
 
 
+def test_thresholds_of_the_site_take_no_new_pod() -> None:
+    own = [{"product": "NVIDIA A10", "numbers": {"gpu.smClock": 1695}}]
+    before, after = parse(SMALL), parse(changed("health", {"thresholds": own}))
+    template = body(before, "StatefulSet", "cpu")["spec"]["template"]
+    assert body(after, "StatefulSet", "cpu")["spec"]["template"] == template
+
+
 def test_an_interpreter_may_be_any_of_the_image() -> None:
     texts = [*(f"#!{path} -e\n" for path in INTERPRETERS), "#! /bin/sh\n", "#!/usr/bin/env bash\n"]
     wanted = [script(f"s{number}", text) for number, text in enumerate(texts)]

@@ -20,8 +20,8 @@ def look(machine: Machine) -> Increase:
 
 def judge(times: Increase, machine: Machine) -> Finding:
     """WARNING when it takes much."""
-    most, everything = thresholds.of().number("cpu.steal"), times.by["all"]
-    percent = 100 * times.by["steal"] / everything if everything else 0.0
+    most, everything = thresholds.of().number("cpu.steal"), times.count("all")
+    percent = 100 * times.count("steal") / everything if everything else 0.0
     if percent > most:
         return warns(f"a hypervisor takes more than {most:g} percent of the CPUs' time")
     return passes(f"a hypervisor takes {percent:.1f} percent of the CPUs' time")

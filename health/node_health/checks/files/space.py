@@ -1,4 +1,4 @@
-"""Checks free space: in the jail, in the node's /tmp, and where slurmd puts jobs' scripts."""
+"""Checks free space: in the jail, in the node's /tmp and /dev/shm, and where slurmd puts jobs' scripts."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +11,11 @@ from node_health.verdict import Finding, Verdict, passes, worst_of
 
 SHARED = {"the jail": Path(paths.JAIL_TREE)}
 """The jail is full for all nodes alike. A drain would repair nothing, and one user could drain the whole cluster."""
-OWN = {"/tmp": Path(paths.JAIL_TREE, "tmp"), "slurmd's spool": Path(paths.SPOOL_DIR)}  # noqa: S108 - looked at only
+OWN = {
+    "/tmp": Path(paths.JAIL_TREE, "tmp"),  # noqa: S108 - looked at only
+    "/dev/shm": Path(paths.JAIL_TREE, "dev/shm"),  # noqa: S108 - looked at only
+    "slurmd's spool": Path(paths.SPOOL_DIR),
+}
 
 
 def look(machine: Machine) -> dict[str, Room]:
@@ -34,7 +38,7 @@ CHECK = Check(
     reasons.Check.SPACE,
     look,
     judge,
-    fails="the node's /tmp or slurmd's spool has less free than `health.leastFreePercent` (bytes or files)",
+    fails="the node's /tmp, /dev/shm or slurmd's spool has less free than `health.leastFreePercent` (bytes or files)",
     warns="the jail has less: it is full for all nodes alike, and a drain would repair nothing",
     remedy="delete files there, or declare a larger jail.tmpSize or jail.storage.size",
 )

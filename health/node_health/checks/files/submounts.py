@@ -39,7 +39,7 @@ def look(machine: Machine) -> dict[str, Submount]:
     before = _were_writable(machine)
     writable = before | {path for path, submount in submounts.items() if submount.room} - read_only
     if writable != before:
-        node.put(machine.path(WRITABLE), json.dumps(sorted(writable)))
+        node.keep(machine.path(WRITABLE), json.dumps(sorted(writable)))
     return submounts | dict.fromkeys(read_only & before, Submount(wrong="became read-only"))
 
 

@@ -1,7 +1,7 @@
 """Checks that no process uses a GPU on a node without jobs."""
 
 from contract import reasons
-from node_health.check import WITHOUT_JOBS, Applies, Check, Machine
+from node_health.check import WITHOUT_JOBS, Applies, CannotJudgeError, Check, Machine
 from node_health.sources import gpu_facts, nvml
 from node_health.sources.gpu_facts import Fact, Gpu, Snapshot
 from node_health.verdict import Finding, passes, warns
@@ -12,6 +12,8 @@ def judge(snapshot: Snapshot, machine: Machine) -> Finding:
 
     def one(gpu: Gpu) -> Finding:
         count = gpu.read(Fact.PROCESSES)
+        if count and snapshot.idle is None:
+            raise CannotJudgeError("/proc does not tell whether a job runs here")
         if count and snapshot.idle:
             return warns(f"{gpu}: {count} processes use it without a job")
         return passes("no process but those of jobs")

@@ -14,16 +14,11 @@ LEAST_PACKETS = 10_000
 def judge(seen: Interfaces, machine: Machine) -> Finding:
     """WARNING at a high rate."""
     most = thresholds.of().number("network.errors")
-    grew = seen.grew.by
-    bad = [
-        interface.name
-        for interface in seen.all
-        if grew.get(f"{interface.name} errors", 0) * 1e6
-        > most * max(LEAST_PACKETS, grew.get(f"{interface.name} packets", 0))
-    ]
-    if bad:
+    errors = {interface.name: seen.grew.count(f"{interface.name} errors") for interface in seen.all}
+    packets = {name: max(LEAST_PACKETS, seen.grew.count(f"{name} packets")) for name in errors}
+    if bad := [name for name, count in errors.items() if count * 1e6 > most * packets[name]]:
         return warns(f"more than {most:g} errors in a million packets: {', '.join(bad)}", Action.CHECK_MECHANICALS)
-    return passes(f"{sum(grew.get(f'{adapter.name} errors', 0) for adapter in seen.all)} errors lately")
+    return passes(f"{sum(errors.values())} errors lately")
 
 
 CHECK = Check(

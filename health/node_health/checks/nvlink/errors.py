@@ -7,18 +7,29 @@ from node_health.sources import gpu_facts, nvml
 from node_health.sources.gpu_facts import Fact, Gpu, Snapshot
 from node_health.verdict import Action, Finding, passes, warns
 
+WORDS = {Fact.LINK_ERRORS: "NVLink replays and recoveries", Fact.LINK_RECOVERIES: "NVLink recoveries"}
+
 
 def judge(snapshot: Snapshot, machine: Machine) -> Finding:
-    """WARNING at a high rate."""
+    """WARNING at a high rate. NVLink 5 counts recoveries, which its healthy links have not."""
+    any_machine = thresholds.of()
+    most = {
+        Fact.LINK_ERRORS: any_machine.number("nvlink.errors"),
+        Fact.LINK_RECOVERIES: any_machine.number("nvlink.recoveries"),
+    }
+
+    def counted(gpu: Gpu) -> Fact:
+        return Fact.LINK_ERRORS if gpu.lacks(Fact.LINK_RECOVERIES) else Fact.LINK_RECOVERIES
 
     def one(gpu: Gpu) -> Finding:
-        gpu.read(Fact.LINK_ERRORS)
-        most = thresholds.of().number("nvlink.errors")
-        if snapshot.grew.per_hour(gpu_facts.key(gpu, Fact.LINK_ERRORS)) > most:
-            return warns(f"{gpu}: more than {most:g} NVLink replays and recoveries an hour")
-        return passes("few NVLink replays and recoveries")
+        fact = counted(gpu)
+        gpu.read(fact)
+        if snapshot.grew.per_hour(gpu_facts.key(gpu, fact)) > most[fact]:
+            return warns(f"{gpu}: more than {most[fact]:g} {WORDS[fact]} an hour")
+        return passes(f"few {WORDS[fact]}")
 
-    return gpu_facts.judged(snapshot, Fact.LINK_ERRORS, one)
+    has_recoveries = any(counted(gpu) is Fact.LINK_RECOVERIES for gpu in snapshot.answering)
+    return gpu_facts.judged(snapshot, Fact.LINK_RECOVERIES if has_recoveries else Fact.LINK_ERRORS, one)
 
 
 CHECK = Check(

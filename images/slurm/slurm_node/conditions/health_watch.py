@@ -57,7 +57,8 @@ class HealthWatch:
         self._unknown_drains = unknown_drains
         self._read_at = 0
         self._since: float | None = None
-        self._heard, self._ended = 0.0, 0.0
+        self._heard = 0.0
+        self._ended: float | None = None
         self._runs: list[tuple[float, float, str]] = []
         self._not_passed: Mapping[str, str] = {}
         self._failed_note, self._quiet_note = "", ""
@@ -85,22 +86,30 @@ class HealthWatch:
             now: seconds of a clock that only goes forward.
             silence: returns after how many seconds without a run they have stopped; None if they may be rarer.
         """
-        try:
-            written = self._results.stat().st_mtime_ns
-        except FileNotFoundError:
+        latest = self._news()
+        if latest is None and self._ended is None:
             self._since = now if self._since is None else self._since
             if self.warnings is None and now - self._since >= FIRST_SECONDS:
                 self._learn(Report((Result(FIRST, unknown("no run of node-health has ended yet")),)))
             return
-        if written == self._read_at:
+        if latest is None:
             self._heed_silence(now, silence)
             return
-        self._read_at = written
-        latest = report.from_json(self._results.read_text())
         self._heard, self._ended = now, latest.at
         latest_runs = [run for run in self._runs if now - run[0] < SLOW_SECONDS]
         self._runs = [*latest_runs, (now, latest.seconds, latest.slowest)]
         self._learn(latest)
+
+    def _news(self) -> Report | None:
+        """Returns the results of a run that has ended since the last look; None also for a file that is none."""
+        try:
+            written = self._results.stat().st_mtime_ns
+        except FileNotFoundError:
+            return None
+        if written == self._read_at:
+            return None
+        self._read_at = written
+        return report.read(self._results)
 
     def _heed_silence(self, now: float, silence: Callable[[], float | None]) -> None:
         """Warns that runs of node-health have stopped, since old results say little of the node and its jobs now.
@@ -108,7 +117,7 @@ class HealthWatch:
         The node stays undrained: slurmctld starts the runs, so a silence may be its own.
         """
         silent = now - self._heard
-        if silent < FIRST_SECONDS or self.warnings is None or LAST in self.warnings:
+        if silent < FIRST_SECONDS or self.warnings is None or self._ended is None or LAST in self.warnings:
             return
         longest = silence()
         if silent >= (OLD_SECONDS if longest is None else longest):

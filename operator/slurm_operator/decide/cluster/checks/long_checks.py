@@ -165,10 +165,12 @@ def decide(
         decided.submissions.extend(steps.submissions)
     for check in checks:
         decided.findings.extend(_findings(check, ledger, workers, members[check.name]))
-        if check.name not in held:
-            taken |= {node for chosen in decided.submissions for node in chosen.nodes}
-            decided.submissions.extend(selection.submissions(check, members[check.name], ledger, taken, now))
-    del decided.submissions[max(0, min(MOST_SUBMITTED, MOST_JOBS - len(ledger.jobs))) :]
+    for check in selection.in_turn((check for check in checks if check.name not in held), members, ledger):
+        taken |= {node for chosen in decided.submissions for node in chosen.nodes}
+        decided.submissions.extend(selection.submissions(check, members[check.name], ledger, taken, now))
+    # Those that failed are not looked at. They may wait for long: until the breaker, or a drain by the node, ends.
+    open_jobs = sum(not job.failed for job in ledger.jobs.values())
+    del decided.submissions[max(0, min(MOST_SUBMITTED, MOST_JOBS - open_jobs)) :]
     return decided
 
 

@@ -12,11 +12,13 @@ nobody.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import datetime
+import math
 import random
 import re
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from slurm_operator.decide.cluster.checks.ledger import SUSPICIOUS, Aim, Ledger, Verdict
 from slurm_operator.decide.nodes import slurm_nodes
@@ -92,6 +94,24 @@ def partners(check: LongCheck, free: Iterable[str], ledger: Ledger) -> list[str]
         return not _passed(check, node, ledger), -said.at.timestamp() if said else 0.0, natural(node)
 
     return sorted((node for node in free if not is_suspect(check, node, ledger)), key=order)
+
+
+def in_turn(checks: Iterable[LongCheck], members: Mapping[str, Sequence[Worker]], ledger: Ledger) -> list[LongCheck]:
+    """Return the checks in the order in which they take nodes.
+
+    First comes one for which somebody asked, then those with the fewest jobs. Of equal ones that is first whose free
+    nodes it has not tested for longest. So none keeps others from nodes and jobs, also if it is always due.
+    """
+    jobs = collections.Counter(job.check for job in ledger.jobs.values() if not job.failed)
+
+    def turn(check: LongCheck) -> tuple[bool, int, float]:
+        free = [worker.name for worker in members[check.name] if is_free(worker)]
+        asked = any(ledger.request(check.name, node) for node in free)
+        tests = (ledger.latest.get((check.name, node)) for node in free)
+        oldest = min((said.at.timestamp() if said else 0.0 for said in tests), default=math.inf)
+        return not asked, jobs[check.name], oldest
+
+    return sorted(checks, key=turn)
 
 
 def submissions(

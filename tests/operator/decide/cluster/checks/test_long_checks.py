@@ -11,7 +11,7 @@ from slurm_operator import drains
 from slurm_operator.actions import Drain
 from slurm_operator.decide.cluster.checks import ledger as check_ledger
 from slurm_operator.decide.cluster.checks import long_checks, selection
-from slurm_operator.decide.cluster.checks.changes import Counted, changed
+from slurm_operator.decide.cluster.checks.changes import Counted, Submitted, changed
 from slurm_operator.decide.cluster.checks.ledger import CheckJob, Latest, Ledger, Verdict
 from slurm_operator.findings import Finding
 from slurm_operator.reconcile.health.long_checks import job
@@ -159,6 +159,51 @@ def test_a_node_has_one_job_at_a_time_whatever_the_checks() -> None:
     checks = [dataclasses.replace(CHECK, share_percent=100), second]
     decided = long_checks.decide(checks, {"cpu": state(3)}, ledger_of(OPEN), Ledger(), {}, NOW, {}, None)
     assert sorted(submission.node for submission in decided.submissions) == ["cpu-0", "cpu-2"]
+
+
+def test_a_check_that_is_always_due_keeps_no_other_one_from_its_turn() -> None:
+    """As many nodes are due for the first as there may be jobs: its `every` is shorter than its round of all nodes."""
+    often = dataclasses.replace(CHECK, name="often", every_seconds=600, share_percent=100)
+    daily = dataclasses.replace(CHECK, name="daily", share_percent=100)
+    there = state(200)
+    ledger, now, number, tested = Ledger(), NOW, 0, {"often": 0, "daily": 0}
+    for _ in range(60):
+        now += datetime.timedelta(minutes=1)
+        decided = long_checks.decide([often, daily], {"cpu": there}, ledger, ledger, {}, now, {}, None)
+        for wanted in decided.submissions:
+            number, of = number + 1, (wanted.check.name, wanted.node, now)
+            ledger = changed(ledger, [Submitted(CheckJob(number, *of))])
+            tested[wanted.check.name] += 1
+        # Each takes ten minutes.
+        over = [job.job_id for job in ledger.jobs.values() if now - job.submitted >= datetime.timedelta(minutes=10)]
+        ledger = changed(ledger, [Counted(job_id, Verdict.PASS, now) for job_id in over])
+    assert tested["daily"] == 200, "each node once"
+    assert tested["often"] >= 100
+
+
+def test_a_node_that_is_seldom_idle_goes_to_the_check_that_waits_longest() -> None:
+    often, daily = (dataclasses.replace(CHECK, name=name, every_seconds=600) for name in ("often", "daily"))
+    latest = {
+        ("often", "cpu-0"): Latest(Verdict.PASS, NOW - DAY / 24),
+        ("daily", "cpu-0"): Latest(Verdict.PASS, NOW - DAY),
+    }
+    for checks in ([often, daily], [daily, often]):
+        decided = long_checks.decide(checks, {"cpu": state(1)}, Ledger({}, latest), Ledger(), {}, NOW, {}, None)
+        assert [wanted.check.name for wanted in decided.submissions] == ["daily"]
+
+
+def test_failed_jobs_that_wait_for_their_drain_keep_no_other_check_from_its_jobs() -> None:
+    """The breaker forbids their drains until somebody has looked at the check."""
+    waiting = [
+        CheckJob(number, "bandwidth", f"cpu-{number}", NOW, f"job {number} TIMEOUT")
+        for number in range(long_checks.MOST_JOBS)
+    ]
+    other = dataclasses.replace(CHECK, name="diag")
+    ledger = ledger_of(*waiting)
+    there = state(200, breaker=1)
+    decided = long_checks.decide([CHECK, other], {"cpu": there}, ledger, ledger, {}, NOW, {}, None)
+    assert Reason.BREAKER_OPEN in [finding.reason for finding in decided.findings]
+    assert {wanted.check.name for wanted in decided.submissions} == {"diag"}
 
 
 @pytest.mark.parametrize(
