@@ -100,3 +100,30 @@ def test_slurm_gives_out_the_first_cpu_and_a_job_stays_in_the_pods_all_the_same(
     cluster.give("0")
     cluster.says("jobs keep to their own of the pod's CPUs 0")
     assert cluster.of_a_job() == ["0", "1"]
+
+
+@pytest.fixture(scope="module")
+def binding(image: Path, groups: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[V2Cluster]:
+    """A worker with both CPUs, where task/affinity binds tasks and task/cgroup constrains jobs."""
+    folder = tmp_path_factory.mktemp("binding")
+    root = roots.make("mpich", folder / "root")
+    slurm = {"options": {"TaskPlugin": "task/affinity"}}
+    with V2Cluster(image, root, folder, make(groups / "binding"), {}, slurm=slurm) as started:
+        started.start()
+        yield started
+
+
+@pytest.mark.parametrize(
+    ("options", "seen"),
+    [
+        ("-n2", ["0 1", "1 1"]),
+        ("-n2 --cpu-bind=map_cpu:1,0", ["1 1", "0 1"]),
+        ("-n2 --cpu-bind=none", ["0,1 2", "0,1 2"]),
+        ("-n1 --cpu-bind=none", ["0 1"]),
+    ],
+)
+def test_a_task_binds_to_cpus_of_its_job_and_to_no_others(binding: V2Cluster, options: str, seen: list[str]) -> None:
+    """Each task's CPUs, and how many its programs count."""
+    own = "echo $(taskset -cp $$ | sed s/.*:.//) $(nproc)"
+    done = binding.jail(f"srun --mem=50 --label {options} sh -c '{own}'", user=ALICE)
+    assert [line.partition(": ")[2] for line in sorted(done.stdout.splitlines())] == seen, done
