@@ -11,7 +11,7 @@ from components.config.accounts.qos import Qos
 from components.config.model import Model, NotParsedError, setting
 from components.config.pods.pod_options import POD_OPTIONS, PlacedPodOptions
 from components.config.pods.resources import AccountingResources, DatabaseResources
-from components.config.rule import Violation, rule
+from components.config.rule import Violation, is_whole, rule
 from components.config.slurm_keys import slurmdbd_conf
 from components.config.storage import DatabaseStorage
 from components.config.values.addresses import HostName
@@ -208,10 +208,15 @@ class Accounting(Model):
 
     @rule
     def _enforced(self) -> Iterator[Violation]:
+        if not is_whole(self.enforce):
+            return  # One of them is wrong, and may be meant for limits.
         users = [user for account in self.accounts for user in getattr(account, "users", ())]
         rows: list[Model] = [*self.qos, *self.accounts, *users]
         if any(getattr(row, "limits", ()) for row in rows) and not self.enforces_limits:
             want = "limits or safe among them: Slurm keeps no job to the limits of accounting.qos and accounts else"
+            yield Violation("enforce", want=want)
+        if any(getattr(row, "qos", ()) for row in (*self.accounts, *users)) and Enforcement.QOS not in self.enforce:
+            want = "qos among them: Slurm keeps no job to the QOS of its account and user else"
             yield Violation("enforce", want=want)
 
     @rule

@@ -1,6 +1,6 @@
 """Rules between fields: a section checks values that are each valid alone."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, Final, TypeVar
 
 WRITTEN: Final = object()
@@ -48,6 +48,36 @@ def one_of(what: str, known: Iterable[str]) -> str:
         known: The names that there are.
     """
     return f"{what}; there are: {', '.join(known) or 'none'}"
+
+
+class ValidRows(list[Any]):
+    """The valid elements of a list of which others are wrong.
+
+    Args:
+        rows: Position in the list → element.
+        written: Elements of the list, with those that are wrong.
+    """
+
+    def __init__(self, rows: Mapping[int, Any], written: int) -> None:
+        super().__init__(rows.values())
+        self.positions = list(rows)
+        self.written = written
+
+
+def number_written(rows: Sized) -> int:
+    """Return how many elements of a list or map the user wrote: wrong ones are told of by themselves, and count."""
+    return int(getattr(rows, "written", len(rows)))
+
+
+def is_whole(rows: Sized) -> bool:
+    """Return whether all elements of a list or map are valid: a rule that looks one up has to see them all."""
+    return number_written(rows) == len(rows)
+
+
+def first_written(rows: Sequence[_Row]) -> _Row | None:
+    """Return the first element that the user wrote; None if it is wrong, or there is none."""
+    is_valid = not isinstance(rows, ValidRows) or rows.positions[:1] == [0]
+    return rows[0] if rows and is_valid else None
 
 
 def rows_with(rows: Iterable[_Row], *fields: str) -> list[tuple[int, _Row]]:

@@ -13,7 +13,13 @@ from components.config.pods.resources import ControllerResources, RestResources
 from components.config.rule import Violation, named_twice, rule
 from components.config.scripts import Scripts
 from components.config.slurm_keys import cgroup_conf, defaults
-from components.config.slurm_keys.slurm_options import OptionWords, check_option_name, refusal, slurms_name
+from components.config.slurm_keys.slurm_options import (
+    OptionWords,
+    check_option_name,
+    refusal,
+    slurms_name,
+    slurms_value,
+)
 from components.config.storage import StateStorage
 from components.config.topologies import Topology
 from components.config.values import slurm_files
@@ -36,10 +42,6 @@ _ONE_OF_TWO = (
 )
 """Keys of slurm.conf of which Slurm ignores one."""
 _ONLY_WITH = {
-    "JobCompHost": ("JobCompType", "jobcomp/mysql"),
-    "JobCompLoc": ("JobCompType", "jobcomp/mysql"),
-    "JobCompPort": ("JobCompType", "jobcomp/mysql"),
-    "JobCompUser": ("JobCompType", "jobcomp/mysql"),
     "MCSParameters": ("MCSPlugin", "mcs/"),
     "PreemptExemptTime": ("PreemptType", "preempt/"),
     "PreemptParameters": ("PreemptType", "preempt/"),
@@ -153,7 +155,7 @@ class Slurm(Model):
     @property
     def slurm_conf_options(self) -> dict[str, str]:
         """The options by their keys as Slurm writes them."""
-        return {slurms_name(name): value for name, value in self.options.items()}
+        return {slurms_name(name): slurms_value(name, value) for name, value in self.options.items()}
 
     @rule
     def _cores(self) -> Iterator[Violation]:
@@ -180,10 +182,14 @@ class Slurm(Model):
             other = first.setdefault(name.lower(), name)
             if other != name:
                 yield Violation("options", name, want=f"one of {other} and {name}: Slurm reads one key")
-            loaders = {word: slurm_files.loader(name, word.lower()) for word in value.split(",")}
+            loaders = {word: slurm_files.loader(name, word.lower()) for word in slurms_value(name, value).split(",")}
             words = [word for word, file in loaders.items() if not file]
-            for missing in (file for file in loaders.values() if file and file not in self.files):
-                yield Violation("options", name, want=f"slurm.files with {missing} too, which {value} runs")
+            for word, file in loaders.items():
+                if file and word != word.lower():
+                    want = f"{word.lower()} in place of {word}: the case of a plugin's name counts"
+                    yield Violation("options", name, want=want)
+                elif file and file not in self.files:
+                    yield Violation("options", name, want=f"slurm.files with {file} too, which {value} runs")
             for want in (defaults.removal_refusal(name, value), refusal(name, ",".join(words))) if words else ():
                 if want:
                     yield Violation("options", name, want=want)
@@ -217,7 +223,7 @@ class Slurm(Model):
             yield Violation("options", name, want=want)
         if (
             (name := given.get("jobacctgatherparams"))
-            and "overmemorykill" in self.options[name].lower()
+            and "overmemorykill" in self.options[name].lower().split(",")
             and not without
         ):
             want = "other words, or slurm.cgroupPlugin: disabled: cgroups limit memory, and slurmctld would not start"

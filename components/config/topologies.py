@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Final
 
-from components.config.model import Model, setting
-from components.config.rule import Violation, named_twice, rule
+from components.config.model import Model, NotParsedError, setting
+from components.config.rule import Violation, first_written, is_whole, named_twice, number_written, rule
 from components.config.values.object_names import LabelKey
 from components.config.values.quantities import WholeNumber
 from components.config.values.validation import matching
@@ -65,7 +65,13 @@ class Topology(Model):
 
     @property
     def units(self) -> list[str]:
-        """Names of its switches or blocks, parents before children."""
+        """Names of its switches or blocks, parents before children.
+
+        Raises:
+            NotParsedError: One of them is wrong, and may be the one that is looked for.
+        """
+        if not all(is_whole(rows) for rows in (self.switches, self.blocks, *self.switches.values())):
+            raise NotParsedError("units")
         below = [child for children in self.switches.values() for child in children]
         return list(dict.fromkeys([*self.switches, *below, *self.blocks]))
 
@@ -85,7 +91,7 @@ class Topology(Model):
     @rule
     def _empty(self) -> Iterator[Violation]:
         for key, value in (("switches", self.switches), ("blocks", self.blocks), ("blockSizes", self.block_sizes)):
-            if key in self.given and not value and self.type is _KEYS[key]:
+            if key in self.given and not number_written(value) and self.type is _KEYS[key]:
                 yield Violation(key, want="one or more: slurmctld ends without")
 
     @rule
@@ -113,16 +119,16 @@ class Topology(Model):
 
     @rule
     def _sizes(self) -> Iterator[Violation]:
+        base = first_written(self.block_sizes)
+        if base is not None and base < 1:
+            yield Violation("blockSizes", 0, want="1 or more")
+            return
+        allowed = [base << level for level in range(_MOST_BLOCK_LEVELS)] if base else []
         for index, size in enumerate(self.block_sizes):
-            if index == 0:
-                if size < 1:
-                    yield Violation("blockSizes", index, want="1 or more")
-                continue
-            allowed = [self.block_sizes[0] << level for level in range(1, _MOST_BLOCK_LEVELS)]
-            if size not in allowed:
-                near = ", ".join(map(str, allowed[:4]))
-                yield Violation("blockSizes", index, want=f"{self.block_sizes[0]} times a power of two: {near} …")
-            elif size <= self.block_sizes[index - 1]:
+            if base and size not in allowed:
+                near = ", ".join(map(str, allowed[1:5]))
+                yield Violation("blockSizes", index, want=f"{base} times a power of two: {near} …")
+            elif index and size <= self.block_sizes[index - 1]:
                 yield Violation("blockSizes", index, want="a larger size than the one before")
 
 
@@ -155,9 +161,14 @@ class Place(Model):
         factory=list,
     )
 
+    @property
+    def is_by_labels(self) -> bool:
+        """Return whether labels say where a node is, wrong ones too."""
+        return number_written(self.labels) > 0
+
     @rule
     def _source(self) -> Iterator[Violation]:
-        if self.unit is None and not self.labels:
+        if self.unit is None and not self.is_by_labels:
             yield Violation("unit", want="a switch or block, or labels that name one")
         for index, label in enumerate(self.labels):
             if label in self.labels[:index]:

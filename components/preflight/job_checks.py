@@ -52,10 +52,7 @@ def declared(config: Config) -> Declared:
         )
         for node_set in config.node_sets
     }
-    accounting = config.accounting
-    return Declared(
-        partitions(slurm_conf.files(config)[names.SLURM_CONF]), sizes, accounting.is_on and accounting.has_associations
-    )
+    return Declared(partitions(slurm_conf.files(config)[names.SLURM_CONF]), sizes)
 
 
 def _ask(config: Config, connection: httpx.Client) -> RunningCluster | None:

@@ -45,12 +45,10 @@ class Declared:
     Attributes:
         partitions: Partition → its line of slurm.conf.
         node_sets: Node set → its nodes.
-        enforces_accounts: Whether Slurm holds jobs to the accounts that a partition allows.
     """
 
     partitions: Mapping[str, Line]
     node_sets: Mapping[str, NodeSize]
-    enforces_accounts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +86,7 @@ def _partitions(running: Mapping[str, Line], declared: Declared, jobs: CountedJo
         else:
             known = own or PartitionJobs()
             edits = [*_limits(old, new, known), *_state(old, new, known), *_members(old, new, known)]
-            edits += [*_sizes(old, new, declared, jobs, known), *_admitted(old, new, declared, known)]
+            edits += [*_sizes(old, new, declared, jobs, known), *_admitted(old, new, known)]
         for edit in edits:
             of = f"partition {name} {edit.what}" if new is None else f"partition {name}: {edit.what}"
             yield _Edit(of, None if own is None else edit.consequences)
@@ -180,10 +178,9 @@ def _sizes(old: Line, new: Line, declared: Declared, jobs: CountedJobs, own: Par
             )
 
 
-def _admitted(old: Line, new: Line, declared: Declared, own: PartitionJobs) -> Iterator[_Edit]:
+def _admitted(old: Line, new: Line, own: PartitionJobs) -> Iterator[_Edit]:
     """Yield accounts and QOS that are no longer admitted."""
-    if declared.enforces_accounts:
-        yield from _refused(old, new, "Accounts", own.waiting.accounts)
+    yield from _refused(old, new, "Accounts", own.waiting.accounts)
     yield from _refused(old, new, "Qos", own.waiting.qos)
 
 

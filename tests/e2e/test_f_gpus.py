@@ -29,7 +29,10 @@ SIDECAR = {
     "command": ["python3", "-c", "import signal; open('/notes/said', 'w').write('beside slurmd'); signal.pause()"],
     "volumeMounts": [{"name": "notes", "mountPath": "/notes", "readOnly": False}],
 }
-SCRIPTS = {"taskProlog": [{"name": "mark", "text": "#!/bin/sh\necho export SITE_MARK=set\n"}]}
+SCRIPTS = {
+    "prolog": [{"name": "note", "text": '#!/bin/sh\necho "$SLURM_JOB_UID" > /run/slurm-node/site-prolog\n'}],
+    "taskProlog": [{"name": "mark", "text": "#!/bin/sh\necho export SITE_MARK=set\n"}],
+}
 ALL = {f"/dev/fakegpu{index}" for index in range(8)}
 
 
@@ -80,13 +83,14 @@ def test_slurm_counts_the_gpus(slurm):
     assert "State=IDLE" in shown, shown
 
 
-def test_the_sites_own_parts_of_its_pod_are_there_and_its_task_prolog_runs_in_jobs(slurm):
+def test_the_sites_own_parts_of_its_pod_are_there_and_its_prologs_run(slurm):
     pod = slurm.get("pod", NODE)
     assert pod["metadata"]["labels"]["example.com/team"] == "vision"
     assert slurm.on_pod(NODE, "cat /site-notes/said").ok() == "beside slurmd"
     assert slurm.on_pod(NODE, "touch /site-notes/mine").status != 0, "it is read-only for Slurm's container"
     assert slurm.kubectl("exec", NODE, "-c", SIDECAR["name"], "--", "id", "-u").ok() == "65534"
     assert slurm.sh("srun -Q -p gpu sh -c 'echo $SITE_MARK; ls /site-notes 2>/dev/null'").stdout.strip() == "set"
+    assert slurm.on_pod(NODE, "cat /run/slurm-node/site-prolog").ok() == slurm.sh("id -u").ok()
 
 
 def test_a_job_opens_exactly_the_gpus_that_it_asked_for(slurm):

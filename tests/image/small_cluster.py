@@ -37,7 +37,7 @@ from tests.image.pods import (
 from tests.unit.samples import SMALL, changed
 
 ALICE = 1000
-_DEVICES = (NodeKey.GRES, NodeKey.GRES_WITH_FILES, NodeKey.DIVIDED_GPUS)
+_OF_THE_SET = (NodeKey.GRES, NodeKey.GRES_WITH_FILES, NodeKey.DIVIDED_GPUS, NodeKey.OPTIONS)
 
 # What the populate Job does; the copy has been made here already.
 POPULATE = """
@@ -230,7 +230,7 @@ class SmallCluster(Pods):
         }
         if processes := self._node_set["resources"].get("processes"):
             node["processes"] = processes
-        node |= {key: value for key, value in self._declared.items() if key in _DEVICES}
+        node |= {key: value for key, value in self._declared.items() if key in _OF_THE_SET}
         jail = json.dumps({**self._jail, "revision": revision})
         self._start(name, "worker", first=first, SLURM_NODE=json.dumps(node), SLURM_JAIL=jail)
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from components.config.addons.mode import AddonMode, Provider
 from components.config.model import Model, setting
-from components.config.rule import Violation, named_twice, one_of, rows_with, rule
+from components.config.rule import Violation, named_twice, number_written, one_of, rows_with, rule
 from components.config.values.addresses import Cidr, DeviceId, InterfaceName
 from components.config.values.images import Version
 from components.config.values.object_names import DnsLabel, PoolName
@@ -132,7 +132,7 @@ class NetworkOperator(Model):
             for key in ("pools", "networks"):
                 if key in self.given and getattr(self, key):
                     yield Violation(key, want=NEEDS_OPERATOR)
-        elif self.mode is AddonMode.INSTALL and not self.pools:
+        elif self.mode is AddonMode.INSTALL and not number_written(self.pools):
             want = "at least one pool of adapters: without it the operator offers no RDMA resource"
             yield Violation("pools", want=want)
 

@@ -15,9 +15,13 @@ _BY_QOS: Final = "preempt/qos"
 
 _IN_THE_DATABASE: Final = (
     *("accountingstorageparameters", "accountingstoragetres", "accountingstoreflags", "fairsharedampeningfactor"),
-    *("maxdbdmsgs", "priorityweightassoc", "priorityweightfairshare", "priorityweightqos", "trackwckey"),
+    *("maxdbdmsgs", "prioritymaxage", "priorityweightage", "priorityweightassoc", "priorityweightfairshare"),
+    *("priorityweightqos", "trackwckey"),
 )
-"""Keys of slurm.conf in lower case about what slurmdbd keeps: jobs, associations and QOS."""
+"""Keys of slurm.conf in lower case that slurmctld ignores without slurmdbd.
+
+Most are about what slurmdbd keeps: jobs, associations and QOS. The age of jobs counts with slurmdbd alone, too.
+"""
 
 
 def _preemption(config: Config) -> Iterator[Violation]:
@@ -53,6 +57,8 @@ def _without_accounting(config: Config) -> Iterator[Violation]:
 def _half_life(config: Config) -> Iterator[Violation]:
     """Yield a half-life of 0 by which nothing else ends usage: slurmctld would not start."""
     options = config.slurm.slurm_conf_options
+    if "PriorityDecayHalfLife" not in options and not config.accounting.is_on:
+        return  # slurm.conf has none then, and another rule says that accounting's keys do nothing.
     time = options.get("PriorityDecayHalfLife", config.accounting.priority.decay_half_life)
     if SLURM_TIME.fullmatch(time) and not slurm_seconds(time) and "PriorityUsageResetPeriod" not in options:
         written = next((name for name in config.slurm.options if name.lower() == "prioritydecayhalflife"), None)

@@ -147,6 +147,7 @@ ON_CONFIG: Final = (
     volume_rules.login_submounts,
     volume_rules.pods,
     topology_rules.one_source,
+    topology_rules.plugin,
     topology_rules.used,
 )
 ON_NODE_SET: Final = (

@@ -15,17 +15,9 @@ from components.config.checking.partition_rules import ON_PARTITION
 from components.config.checking.problems import NOTHING, Problem, hides_secret
 from components.config.model import Model, NotParsedError, model_of
 from components.config.program import Config
-from components.config.rule import WRITTEN, Violation, rules_of
+from components.config.rule import WRITTEN, ValidRows, Violation, rules_of
 
 _Model = TypeVar("_Model", bound=Model)
-
-
-class _Rows(list[Any]):
-    """The valid elements of a list, with their positions in it."""
-
-    def __init__(self, rows: Mapping[int, Any]) -> None:
-        super().__init__(rows.values())
-        self.positions = list(rows)
 
 
 class _Entries(dict[Any, Any]):
@@ -34,6 +26,7 @@ class _Entries(dict[Any, Any]):
     def __init__(self, entries: Mapping[Any, Any], wrong: Collection[Any]) -> None:
         super().__init__(entries)
         self._wrong = frozenset(wrong)
+        self.written = len(entries) + len(self._wrong)
 
     def __contains__(self, key: object) -> bool:
         return key in self._wrong or super().__contains__(key)
@@ -68,7 +61,8 @@ def _value(annotation: Any, raw: Any) -> Any:
     with suppress(ValidationError):
         return _adapter(annotation).validate_python(raw)
     if isinstance(raw, list) and (row := _inside(annotation, list)):
-        return _Rows({index: value for index, part in enumerate(raw) for value in _right(row[0], part)})
+        valid_rows = {index: value for index, part in enumerate(raw) for value in _right(row[0], part)}
+        return ValidRows(valid_rows, len(raw))
     if isinstance(raw, Mapping) and (entry := _inside(annotation, dict)):
         keys = {key: value for key, part in raw.items() for value in _right(entry[1], part)}
         valid = {name: value for key, value in keys.items() for name in _right(entry[0], key)}
@@ -147,7 +141,7 @@ def _problem(config: Config, raw: Mapping[str, Any], violation: Violation) -> Pr
     written: Any = raw
     for part in violation.path:
         # Positions are those of the user's list: the valid elements alone make a shorter one.
-        path.append(value.positions[part] if isinstance(value, _Rows) and isinstance(part, int) else part)
+        path.append(value.positions[part] if isinstance(value, ValidRows) and isinstance(part, int) else part)
         value, written = _entry(value, part), _entry(written, path[-1])
     got = violation.got
     if got is WRITTEN:

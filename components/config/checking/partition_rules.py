@@ -6,7 +6,7 @@ from typing import Final
 from components.config.checking import topology_rules, tres_rules
 from components.config.partitions import Partition, PreemptMode
 from components.config.program import Config
-from components.config.rule import Violation, one_of, rows_with
+from components.config.rule import Violation, is_whole, one_of, rows_with
 from contract.accounts import NORMAL
 
 _BY_TIER: Final = "preempt/partition_prio"
@@ -25,6 +25,20 @@ def _accounting(config: Config, partition: Partition) -> Iterator[Violation]:
     for key, what in _IN_THE_DATABASE.items():
         if key in partition.given:
             yield Violation(key, want=f"nothing, or accounting.mode mariadb or external: Slurm keeps {what} there")
+
+
+def _enforced(config: Config, partition: Partition) -> Iterator[Violation]:
+    """Yield what Slurm passes over (part_policy_valid_acct of partition_mgr.c, acct_policy.c)."""
+    accounting = config.accounting
+    if not accounting.is_on or not is_whole(accounting.enforce):
+        return
+    for key in ("allowAccounts", "denyAccounts"):
+        if key in partition.given and not accounting.has_associations:
+            want = "nothing, or accounting.enforce: [associations]: without it Slurm admits jobs of every account"
+            yield Violation(key, want=want)
+    if "qos" in partition.given and not accounting.enforces_limits:
+        want = "nothing, or limits or safe in accounting.enforce: Slurm keeps no job to the limits of a QOS else"
+        yield Violation("qos", want=want)
 
 
 def _qos(config: Config, partition: Partition) -> Iterator[Violation]:
@@ -78,6 +92,7 @@ def _alternate(config: Config, partition: Partition) -> Iterator[Violation]:
 
 ON_PARTITION: Final = (
     _accounting,
+    _enforced,
     _qos,
     _gpus,
     _preemption,

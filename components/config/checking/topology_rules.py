@@ -28,6 +28,19 @@ def one_source(config: Config) -> Iterator[Violation]:
             yield Violation("slurm", "options", name, want="nothing beside slurm.topologies: Slurm ignores it")
 
 
+def plugin(config: Config) -> Iterator[Violation]:
+    """A plugin that reads topology.conf has that file; with a topology.yaml Slurm ignores the plugin."""
+    if config.slurm.topologies or any(name in config.slurm.files for name in _FILES):
+        return
+    for name, value in config.slurm.options.items():
+        if name.lower() == "topologyplugin" and value.lower() in slurm_files.TAKEN["topology.conf"].needs:
+            want = (
+                "nothing, or slurm.files.topology.conf beside it: slurmctld would not start; slurm.topologies declares "
+                "trees and blocks without a file"
+            )
+            yield Violation("slurm", "options", name, want=want)
+
+
 def used(config: Config) -> Iterator[Violation]:
     """A tree or block topology without nodes lets no job start."""
     placed = {place for node_set in config.node_sets for place in _places(node_set)}
@@ -69,10 +82,10 @@ def _in_a_tree(config: Config, topology: Topology, place: Place) -> Iterator[Vio
             yield Violation("unit", want=f"the switch of topology {topology.name} that is above those of the labels")
     elif place.unit not in topology.units:
         yield _no_unit("switch", topology)
-    elif not place.labels and not topology.is_leaf(place.unit):
+    elif not place.is_by_labels and not topology.is_leaf(place.unit):
         below = ", ".join(topology.switches[place.unit])
         yield Violation("unit", want=f"a leaf switch: {place.unit} has switches below it ({below})")
-    elif not place.labels and (sets := _with_labels(config, topology.name, place.unit)):
+    elif not place.is_by_labels and (sets := _with_labels(config, topology.name, place.unit)):
         want = f"another switch: labels of node set {', '.join(sets)} make switches below {place.unit}"
         yield Violation("unit", want=want)
     elif place.labels and unlabeled(place.unit) in topology.units:

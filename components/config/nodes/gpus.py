@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from components.config.model import Model, setting
-from components.config.rule import Violation, rows_with, rule
+from components.config.rule import Violation, number_written, rows_with, rule
 from components.config.values.files import CoreList, DeviceFiles, FilesOfOneDevice, device_count, device_files
 from components.config.values.object_names import GresType, LabelKey, ObjectName
 from components.config.values.quantities import WholeNumber
@@ -53,7 +53,7 @@ class GpuType(Model):
 
     @rule
     def _files(self) -> Iterator[Violation]:
-        if self.devices is not None and self.multiple_files:
+        if self.devices is not None and number_written(self.multiple_files):
             yield Violation("multipleFiles", want="nothing beside devices: Slurm takes one of the two")
         elif not self.is_named and self.resource.startswith(MIG_PREFIX):
             want = "the files of each MIG device: Slurm's AutoDetect=nvidia finds whole GPUs alone"
@@ -66,8 +66,8 @@ class GpuType(Model):
     def _counts(self) -> Iterator[Violation]:
         if self.devices is not None and (count := device_count(self.devices)) != self.per_node:
             yield Violation("devices", want=f"as many files as gpus.perNode says: {self.per_node}, not {count}")
-        if self.multiple_files and len(self.multiple_files) != self.per_node:
-            want = f"as many items as gpus.perNode says: {self.per_node}, not {len(self.multiple_files)}"
+        if (count := number_written(self.multiple_files)) not in (0, self.per_node):
+            want = f"as many items as gpus.perNode says: {self.per_node}, not {count}"
             yield Violation("multipleFiles", want=want)
         for index, files in enumerate(self.multiple_files):
             if files in self.multiple_files[:index]:
@@ -76,7 +76,7 @@ class GpuType(Model):
     @property
     def is_named(self) -> bool:
         """Return whether device files are named; else Slurm finds the GPUs."""
-        return self.devices is not None or bool(self.multiple_files)
+        return self.devices is not None or number_written(self.multiple_files) > 0
 
     @property
     def gres(self) -> str:

@@ -39,6 +39,16 @@ KEYS: Final = LineKeys(
         "MinRAMSpace",
         "SignalChildrenProcesses",
     ),
+    retired={
+        "TaskAffinity": "slurm.options.TaskPlugin: task/affinity does what it did",
+        **dict.fromkeys(
+            (
+                *("AllowedDevicesFile", "AllowedKmemSpace", "CgroupAutomount", "CgroupReleaseAgentDir"),
+                *("ConstrainKmemSpace", "MaxKmemPercent", "MinKmemSpace"),
+            ),
+            "nothing is in its place",
+        ),
+    },
 )
 
 _YES_OR_NO: Final = "yes or no, in quotes"

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from components.config.values.validation import wrong
 
@@ -18,6 +18,7 @@ class LineKeys:
         owned: Key → why this program alone sets it.
         refused: Key → why nobody may set it.
         allowed: Keys that `options` sets.
+        retired: Keys that older Slurms had, and files of sites still have → what is in their place.
     """
 
     of: str
@@ -26,6 +27,7 @@ class LineKeys:
     owned: Mapping[str, str]
     refused: Mapping[str, str]
     allowed: Collection[str]
+    retired: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, name: str) -> str:
         """Return the key of an option as it was written.
@@ -35,6 +37,9 @@ class LineKeys:
         """
         known = {key.lower(): key for key in (*self.typed, *self.owned, *self.refused, *self.allowed)}
         key = known.get(name.lower())
+        successors = {old.lower(): successor for old, successor in self.retired.items()}
+        if successor := successors.get(name.lower()):
+            raise wrong(f"no {name}: Slurm 26.05 does not have it any more; {successor}")
         if key is None:
             close = difflib.get_close_matches(name.lower(), known, n=1)
             hint = f"; did you mean {known[close[0]]}?" if close else ""

@@ -5,6 +5,7 @@ Slurm looks for its own words in such a list, and passes over the others: a miss
 
 import difflib
 import re
+from collections.abc import Mapping
 from typing import Final
 
 _CONNECTIONS: Final = (
@@ -70,16 +71,23 @@ _READ: Final = {
         *("allow_ecores", "config_overrides", "contain_spank", "l3cache_as_socket", "numa_node_as_socket"),
         "shutdown_on_reboot",
     ),
+    "TaskPluginParam": (
+        *("autobind", "Cores", "None", "OOMKillStep", "Sockets", "SlurmdOffSpec", "SlurmdSpecOverride", "Threads"),
+        "Verbose",
+    ),
 }
 _WORDS: Final = {key.lower(): words for key, words in _READ.items()}
 """Key in lower case → the words that Slurm 26.05.5 looks for in its source. It ignores their case."""
 
 _POWER: Final = "it is for nodes that Slurm itself powers down; here an autoscaler of Kubernetes removes them"
 _REBOOT: Final = "the operator makes a new pod for a reboot, whatever runs elsewhere"
+_FREQUENCY: Final = "/sys is read-only in a pod, so Slurm sets no frequency of CPUs"
 _FEDERATION: Final = "it is for federations, and a cluster here is in none"
 _NO_EFFECT: Final = {
     "communicationparameters": {"noaddrcache": "Slurm 26.05 does not have it any more"},
     "dependencyparameters": {"disable_remote_singleton": _FEDERATION},
+    "jobacctgatherparams": {"noovermemorykill": "Slurm does so unless OverMemoryKill is set"},
+    "launchparameters": {"batch_step_set_cpu_freq": _FREQUENCY, "interactive_step_set_cpu_freq": _FREQUENCY},
     "priorityflags": {"fair_tree": "Slurm does so unless NO_FAIR_TREE is set"},
     "reconfigflags": {"keeppowersavesettings": _POWER},
     "schedulerparameters": {
@@ -133,10 +141,16 @@ def refusals(name: str, value: str) -> list[str]:
     lower = {word.lower(): word for word in known}
     for word in given if known else ():
         if word and word.lower() not in lower.keys() | idle.keys():
-            close = difflib.get_close_matches(word.lower(), lower, n=1)
-            hint = f"; did you mean {lower[close[0]]}?" if close else ""
-            wanted.append(f"{name} without {word}, which Slurm 26.05 does not read{hint}")
+            wanted.append(f"{name} without {word}, which Slurm 26.05 does not read{_hint(word.lower(), lower)}")
     return [*wanted, _numbers(value)] if key == "schedulerparameters" else wanted
+
+
+def _hint(word: str, known: Mapping[str, str]) -> str:
+    """Say which list reads a word that this one does not, or which word of this one is alike; empty if none is."""
+    if lists := [other for other, words in _READ.items() if word in map(str.lower, words)]:
+        return f" there; {' and '.join(lists)} {'has' if len(lists) == 1 else 'have'} it"
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean {known[close[0]]}?" if close else ""
 
 
 def _numbers(value: str) -> str:

@@ -73,6 +73,20 @@ def test_every_key_of_the_installed_slurm_is_ours_or_refused_or_allowed(image: P
     assert sorted(said - installed) == sorted(OF_THE_PARSER), "Slurm does not have these"
 
 
+KINDS = {"clifilterplugins": "cli_filter", "jobsubmitplugins": "job_submit"}
+
+
+def test_the_image_has_each_plugin_that_may_be_named(image: Path) -> None:
+    named = [
+        word if "/" in word else f"{KINDS[key]}/{word}"
+        for key, words in slurm_options.CHOICES.items()
+        for word in words
+        if not word.endswith("none")
+    ]
+    there = {file.stem for file in (image / "opt/slurm/lib/slurm-wlm").glob("*.so")}
+    assert sorted(name for name in named if name.replace("/", "_") not in there) == []
+
+
 CGROUP = """
 import ctypes, os, sys, tempfile
 

@@ -86,6 +86,7 @@ AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=room
 AccountingStorageTRES=gres/gpu
 AccountingStorageEnforce=limits
+EnforcePartLimits=ALL
 GresTypes=gpu
 NodeName=n1 State=CLOUD
 PartitionName=p Nodes=n1 Default=YES

@@ -13,6 +13,7 @@ from components.config import parse
 from components.preflight import account_changes
 from components.preflight.account_changes import AccountChanges
 from components.slurm import accounts
+from components.slurm.conf.partition_line import partition_line
 from tests.image.records.accounting_room import AccountingRoom
 from tests.image.unpacked import unpack_image
 from tests.unit.effects.people_effects import BASE
@@ -40,9 +41,18 @@ OPTICS: dict[str, Any] = {
 }
 
 
+LISTS: dict[str, dict[str, Any]] = {
+    "lab": {"allowAccounts": ["optics"], "allowQos": ["high"]},
+    "public": {"denyAccounts": ["physics"]},
+    "quick": {"allowQos": ["normal"]},
+    "slow": {"denyQos": ["high"]},
+}
+"""Partition → whom it admits."""
+
+
 def declared(**accounting: Any) -> dict[str, Any] | None:
     """`spec.accounts` of such a configuration."""
-    raw = changed("accounting", {"mode": "mariadb", "enforce": ["limits"], **accounting}, BASE)
+    raw = changed("accounting", {"mode": "mariadb", "enforce": ["limits", "qos"], **accounting}, BASE)
     return accounts.section(parse(raw).accounting)
 
 
@@ -50,6 +60,21 @@ def previewed(told: dict[str, Any], section: dict[str, Any] | None) -> AccountCh
     """Return what a preview of that declaration says, with the operator's last status."""
     assert section is not None
     return account_changes.changes(section, account_changes.read({"accounts": told["status"]}))
+
+
+def refused(room: AccountingRoom) -> dict[str, bool]:
+    """Return which partitions refuse a job of account optics with QOS high, by the words of their declared lines."""
+    said = {}
+    for name, lists in LISTS.items():
+        raw = changed("accounting", {"mode": "mariadb", "enforce": ["limits"], "qos": QOS}, BASE)
+        config = parse(changed("partitions", [{"name": name, "nodeSets": ["cpu"], **lists}], raw))
+        words = partition_line(config, config.partitions[0]).split()
+        own = [word for word in words if word.startswith(("Allow", "Deny"))]
+        assert room.sh("scontrol", "create", f"partitionname={name}", "nodes=n1", *own) == ""
+        job = ("sbatch", "--test-only", "--uid=games", "-A", "optics", "-q", "high", "-p", name, "--wrap", "true")
+        said[name] = room.sh(*job)
+        room.sh("scontrol", "delete", f"partitionname={name}")
+    return {name: "Invalid account" in words or "Invalid qos" in words for name, words in said.items()}
 
 
 @pytest.fixture
@@ -77,6 +102,7 @@ def test_accounts_are_brought_to_slurmdbd_and_go_by_policy_while_peoples_own_sta
     assert "optics|alice|parent|||3|cpu=4,gres/gpu=1||" in associations
     assert "physics|uni|alice" in shown("account", "account,org,coord", "withcoord")
     assert told["status"]["notDeclared"] == ["account theirs", "user eve in theirs"]
+    assert refused(room) == {"lab": False, "public": True, "quick": True, "slow": True}
 
     # By hand: another value of a declared limit, and values of which the config says nothing.
     where = ("where", "user=alice", "account=optics")

@@ -89,8 +89,11 @@ def test_an_operator_that_sees_no_kubernetes_nodes_replaces_none() -> None:
     assert "pulumi-slurm:nodeSets[0].reactions.replace: got true; want false beside operator" in str(refused.value)
 
 
-@pytest.mark.parametrize("key", ["MaxDBDMsgs", "PriorityWeightAssoc", "PriorityWeightQOS", "trackWCKey"])
-def test_options_about_what_slurmdbd_keeps_take_accounting(key: str) -> None:
+@pytest.mark.parametrize(
+    "key",
+    ["MaxDBDMsgs", "PriorityMaxAge", "PriorityWeightAge", "PriorityWeightAssoc", "PriorityWeightQOS", "trackWCKey"],
+)
+def test_options_that_slurm_ignores_without_slurmdbd_take_accounting(key: str) -> None:
     raw = changed("slurm.options", {key: "1"})
     assert parse(raw)
     with pytest.raises(ConfigurationError) as refused:
@@ -142,6 +145,18 @@ def test_jobs_are_billed_by_all_that_accounting_counts() -> None:
 def test_usage_ends_by_a_half_life_or_a_period() -> None:
     options = {"PriorityUsageResetPeriod": "MONTHLY"}
     assert parse(changed("accounting.priority.decayHalfLife", 0, changed("slurm.options", options)))
+
+
+def test_a_half_life_without_accounting_is_refused_for_that_alone() -> None:
+    raw = changed("accounting", {"mode": "off", "priority": {"decayHalfLife": 0}})
+    with pytest.raises(ConfigurationError) as refused:
+        parse(raw)
+    (problem,) = map(str, refused.value.problems)
+    assert "accounting.priority: got " in problem
+    assert "want nothing: accounting.mode is off" in problem
+    raw = changed("slurm.options", {"PriorityDecayHalfLife": 0}, changed("accounting", {"mode": "off"}))
+    with pytest.raises(ConfigurationError, match=r"PriorityDecayHalfLife: got 0; want more than 0, or slurm\.options"):
+        parse(raw)
 
 
 def test_a_partitions_state_is_kept_by_slurm_or_declared() -> None:

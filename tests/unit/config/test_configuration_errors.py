@@ -30,6 +30,40 @@ def test_all_errors_are_told_at_once() -> None:
     assert str(refused.value).startswith("4 errors in the configuration; nothing was changed:\n")
 
 
+def test_what_a_site_may_get_wrong_in_slurms_words_is_told_at_once() -> None:
+    """Each with its path and what would be right, whatever else is wrong."""
+    tree = {"name": "fabric", "type": "tree", "switches": {"core": ["rack1"]}}
+    sidecar = {"name": "shipper", "image": "shipper:0123abcd4567"}
+    raw: dict[str, Any] = changed("nodeSets.0.features", ["avx512,bigmem"])
+    raw["nodeSets"][0]["options"] = {"tmpDisk": 1}
+    raw["nodeSets"][0]["pod"] = {"sidecars": [{**sidecar, "volumeMounts": [{"name": "jail", "mountPath": "/jail"}]}]}
+    raw["slurm"] = {
+        "options": {"SchedulerParameter": "defer", "DebugFlags": "a\nSlurmUser=root", "KillWait": "30 # seconds"},
+        "scripts": {"prolog": [{"name": "scratch", "text": "mkdir /scratch\n"}]},
+        "topologies": [tree],
+    }
+    accounts = [{"name": "a", "parent": "b", "qos": ["fast"]}, {"name": "b", "parent": "a"}]
+    raw["accounting"] = {"mode": "mariadb", "enforce": ["qos"], "accounts": accounts}
+    with pytest.raises(ConfigurationError) as refused:
+        parse(raw)
+    told = {str(problem).partition(": got ")[0]: problem.want for problem in refused.value.problems}
+    wanted = {
+        "accounting.accounts[0].parent": "an account that is not below a itself: a → b → a",
+        "accounting.accounts[0].qos[0]": "normal, or the name of a QOS of accounting.qos; there are: none",
+        "accounting.accounts[1].parent": "an account that is not below b itself: b → a → b",
+        "nodeSets[0].features[0]": "a feature of Slurm: letters, digits",
+        "nodeSets[0].options.tmpDisk": "TmpDisk, as Slurm writes it",
+        "nodeSets[0].pod.sidecars[0].volumeMounts[0].name": "the name of a volume of the pod's own volumes",
+        "slurm.options.DebugFlags": "one value without spaces, quotes, `#`, backslashes or newlines",
+        "slurm.options.KillWait": "one value without spaces, quotes, `#`, backslashes or newlines",
+        "slurm.options.SchedulerParameter": "that Slurm 26.05 knows; did you mean SchedulerParameters?",
+        "slurm.scripts.prolog[0].text": "text that begins with `#!` and an interpreter",
+        "slurm.topologies[0].name": "one that a node set names: nodeSets[].topology with name: fabric",
+    }
+    assert told.keys() == {f"pulumi-slurm:{path}" for path in wanted}
+    assert {path for path, want in wanted.items() if want not in told[f"pulumi-slurm:{path}"]} == set()
+
+
 def problems(raw: dict[str, Any]) -> list[str]:
     with pytest.raises(ConfigurationError) as refused:
         parse(raw)

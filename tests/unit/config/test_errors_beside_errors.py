@@ -135,7 +135,56 @@ def test_a_value_with_two_errors_tells_both(path: str, value: Any, words: list[s
     assert [word for word in words if word not in str(refused.value)] == []
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("JobAcctGatherParams", "NoOverMemoryKill"),
+        ("TaskPlugin", "afinity"),
+        ("JobCompType", "jobcomp/mysql"),
+        ("TopologyPlugin", "topology/tree"),
+    ],
+)
+def test_a_line_of_a_site_is_refused_for_one_reason(key: str, value: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        parse(changed("slurm.options", {key: value}))
+    assert len(refused.value.problems) == 1
+
+
 def test_rows_that_are_all_wrong_are_told_with_rules_that_read_them() -> None:
     check = {"name": "a", "partition": "main", "builtin": "memory-bandwidth", "least": 1}
     raw = changed("health.longChecks", [check], changed("nodeSets", [17]))
     assert paths(raw) == {("nodeSets", 0)}
+
+
+MIG = {"type": "1g.10gb", "perNode": 2, "resource": "nvidia.com/mig-1g.10gb"}
+FILES = "/dev/nvidia0,/dev/nvidia-caps/nvidia-cap[21-22]"
+BLOCKS = {"name": "nvlink", "type": "block", "blocks": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "wrong"),
+    [
+        ("nodeSets.0.gpus", {**MIG, "multipleFiles": [FILES, 17]}, ("multipleFiles", 1)),
+        ("nodeSets.0.gpus", {**MIG, "perNode": 1, "multipleFiles": ["/dev/nvidia0"]}, ("multipleFiles", 0)),
+        ("slurm.topologies", [{**BLOCKS, "blockSizes": ["x", 4, 12]}], (0, "blockSizes", 0)),
+        ("slurm.topologies", [{**BLOCKS, "blockSizes": [0, 4, 8]}], (0, "blockSizes", 0)),
+        ("slurm.topologies", [{**BLOCKS, "blockSizes": ["x"]}], (0, "blockSizes", 0)),
+        ("slurm.topologies", [{"name": "t", "type": "tree", "switches": {"b": 17}}], (0, "switches", "b")),
+        ("slurm.topologies", [{"name": "t", "type": "tree", "switches": {"b": ["c", 17]}}], (0, "switches", "b", 1)),
+        ("nodeSets.0.topology", [{"name": "t", "labels": [17]}], (0, "labels", 0)),
+        ("nodeSets.0.topology", [{"name": "t", "unit": "top", "labels": [17]}], (0, "labels", 0)),
+        ("networkOperator", {"mode": "install", "pools": [17]}, ("pools", 0)),
+        ("accounting.enforce", ["limit"], (0,)),
+    ],
+)
+def test_a_wrong_item_causes_no_second_error(path: str, value: Any, wrong: Path) -> None:
+    raw = changed(path, value)
+    if path == "nodeSets.0.topology":
+        switches = {"top": ["rack1"]}
+        raw = changed("slurm.topologies", [{"name": "t", "type": "tree", "switches": switches}], raw)
+    elif path == "slurm.topologies":
+        raw = changed("nodeSets.0.topology", [{"name": value[0]["name"], "unit": "a"}], raw)
+    elif path == "accounting.enforce":
+        raw = changed("accounting.qos", [{"name": "high", "limits": {"MaxJobsPerUser": 5}}], raw)
+    at = tuple(int(part) if part.isdigit() else part for part in path.split("."))
+    assert paths(raw) == {(*at, *wrong)}

@@ -54,6 +54,7 @@ WRONG_OPTIONS: list[tuple[str, Any, str]] = [
             ("TLSType", "Debian's Slurm is built without tls/s2n"),
             ("JobCompPassScript", "slurmctld would run it in its own pod"),
             ("DownNodes", "nodes register themselves, so slurm.conf names none"),
+            ("HttpParserType", "Slurm finds the one that the image has"),
         )
     ),
     (
@@ -110,6 +111,13 @@ WRONG_OPTIONS: list[tuple[str, Any, str]] = [
     ),
     ("slurm.cgroupOptions", {"ConstrainSwapSpaces": "yes"}, "that Slurm 26.05 knows; did you mean ConstrainSwapSpace?"),
     ("slurm.cgroupOptions", {"constrainSwapSpace": "yes"}, "want ConstrainSwapSpace, as Slurm writes it"),
+    *(
+        ("slurm.cgroupOptions", {key: "yes"}, f"want no {key}: Slurm 26.05 does not have it any more; {successor}")
+        for key, successor in (
+            ("CgroupAutomount", "nothing is in its place"),
+            ("taskAffinity", "slurm.options.TaskPlugin: task/affinity does what it did"),
+        )
+    ),
     ("slurm.cgroupOptions", {"ConstrainCores": "yes"}, "want slurm.constrainCores in its place"),
     (
         "slurm.cgroupOptions",
@@ -141,17 +149,30 @@ WRONG_OPTIONS: list[tuple[str, Any, str]] = [
     ),
     (
         "slurm.options",
-        {"JobSubmitPlugins": "throttle,partition"},
-        "want all_partitions or defaults or logging or pbs or",
+        {"JobSubmitPlugins": "throttle,partitions"},
+        "or pbs or require_timelimit or throttle: Slurm has no others but lua, which its script in slurm.files brings",
     ),
     (
         "slurm.options",
         {"CliFilterPlugins": "../../srv/x"},
-        "want syslog or user_defaults: others need programs or files",
+        "want syslog or user_defaults: Slurm has no others but lua",
     ),
     *(
-        ("slurm.options", {"JobCompType": f"jobcomp/{plugin}"}, "want jobcomp/mysql or jobcomp/none: others need")
-        for plugin in ("script", "filetxt", "elasticsearch", "kafka")
+        ("slurm.options", {"JobCompType": f"jobcomp/{plugin}"}, "want jobcomp/none: everybody on the cluster can read")
+        for plugin in ("mysql", "script", "filetxt", "elasticsearch", "kafka")
+    ),
+    *(
+        ("slurm.options", {key: value}, f"slurm.options.{key}: got '{value}'; want {want}")
+        for key, value, want in (
+            ("TaskPlugin", "afinity", "task/affinity or task/cgroup or task/none: Slurm has no others"),
+            ("TaskPlugin", "task/Affinity", "task/affinity or task/cgroup or task/none: the case of a plugin's name"),
+            ("TaskPlugin", "none", "task/affinity, or slurm.cgroupPlugin: disabled: jobs have no limit of memory"),
+            ("CliFilterPlugins", "Syslog", "syslog or user_defaults: the case of a plugin's name counts"),
+            ("CliFilterPlugins", "Lua", "lua in place of Lua: the case of a plugin's name counts"),
+            ("CliFilterPlugins", "cli_filter/lua", "slurm.files with cli_filter.lua too, which cli_filter/lua runs"),
+            ("JobSubmitPlugins", "job_submit/lua", "slurm.files with job_submit.lua too, which job_submit/lua runs"),
+            ("MCSPlugin", "MCS/user", "mcs/account or mcs/label or mcs/none or mcs/user: the case of a plugin's name"),
+        )
     ),
     ("slurm.options", {"MpiDefault": "pmi2"}, "want none: each step would load another one; srun --mpi names one of"),
     *(
@@ -182,6 +203,10 @@ WRONG_OPTIONS: list[tuple[str, Any, str]] = [
             f"want TopologyParam without {word.rpartition(',')[2].lower()}: slurmd passes",
         )
         for word in ("TopoOptional,RouteTree", "RoutePart")
+    ),
+    *(
+        ("slurm.options", {"TopologyPlugin": plugin}, "want nothing, or slurm.files.topology.conf beside it: slurmctld")
+        for plugin in ("topology/tree", "topology/block")
     ),
     ("slurm.options", {"AcctGatherEnergyType": "acct_gather_energy/ipmi"}, "want acct_gather_energy/gpu or"),
     ("slurm.options", {"DebugFlags": "a b"}, "want one value without spaces, quotes, `#`, backslashes or newlines"),
@@ -278,9 +303,11 @@ WRONG_OPTIONS: list[tuple[str, Any, str]] = [
             ("ResumeRate", "it is for nodes that Slurm itself powers down"),
             ("GroupUpdateForce", "partitions and reservations admit no Unix groups"),
             ("FederationParameters", "a cluster is in no federation"),
+            ("CpuFreqDef", "/sys is read-only in a pod"),
             ("BcastParameters", "srun --bcast is refused"),
             ("SwitchParameters", "SwitchType has no other word"),
             ("JobCompParams", "it is for plugins of JobCompType"),
+            ("JobCompHost", "it is for plugins of JobCompType that are refused"),
         )
     ),
     *(
@@ -294,16 +321,22 @@ WRONG_OPTIONS: list[tuple[str, Any, str]] = [
             ("ReconfigFlags", "KeepPowerSaveSettings", "does nothing: it is for nodes that Slurm itself powers"),
             ("SchedulerParameters", "bf_contine", "Slurm 26.05 does not read; did you mean bf_continue?"),
             ("LaunchParameters", "lustre_no_flush", "Slurm 26.05 does not read"),
+            (
+                "SchedulerParameters",
+                "kill_invalid_depend",
+                "Slurm 26.05 does not read there; DependencyParameters has it",
+            ),
+            ("LaunchParameters", "batch_step_set_cpu_freq", "does nothing: /sys is read-only in a pod"),
             ("AccountingStoreFlags", "job_comments", "Slurm 26.05 does not read; did you mean job_comment?"),
             ("CommunicationParameters", "NoAddrCache", "does nothing: Slurm 26.05 does not have it any more"),
             ("PriorityFlags", "FAIR_TREE", "does nothing: Slurm does so unless NO_FAIR_TREE is set"),
+            ("JobAcctGatherParams", "NoOverMemoryKill", "does nothing: Slurm does so unless OverMemoryKill is set"),
+            ("TaskPluginParam", "Sched", "Slurm 26.05 does not read"),
         )
     ),
     *(
         ("slurm.options", {key: "a", **more}, f"slurm.options.{key}: got 'a'; want nothing, or {beside} beside it")
         for key, more, beside in (
-            ("JobCompHost", {}, "JobCompType: jobcomp/mysql"),
-            ("JobCompLoc", {"JobCompType": "jobcomp/none"}, "JobCompType: jobcomp/mysql"),
             ("MCSParameters", {"MCSPlugin": "mcs/none"}, "MCSPlugin: mcs/…"),
             ("PreemptParameters", {}, "PreemptType: preempt/…"),
             ("preemptExemptTime", {"PreemptType": "preempt/none"}, "PreemptType: preempt/…"),

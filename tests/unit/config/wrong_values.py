@@ -300,6 +300,12 @@ WRONG_VALUES: list[tuple[str, Any, str]] = [
             # Keys that contradict each other.
             ({"allowAccounts": ["a"], "denyAccounts": ["b"]}, 'denyAccounts: got ["b"]; want nothing beside allowAcc'),
             ({"allowQos": ["a"], "denyQos": ["b"]}, 'denyQos: got ["b"]; want nothing beside allowQos'),
+            ({"allowAccounts": ["a"]}, 'allowAccounts: got ["a"]; want nothing, or accounting.enforce: [associations]'),
+            (
+                {"qos": "normal"},
+                "qos: got 'normal'; want nothing, or limits or safe in accounting.enforce: Slurm keeps",
+            ),
+            ({"denyAccounts": ["a"]}, 'denyAccounts: got ["a"]; want nothing, or accounting.enforce: [associations]'),
             (
                 {"defaultTime": "UNLIMITED", "maxTime": "1-0"},
                 "defaultTime: got 'UNLIMITED'; want a time of at most max",

@@ -73,12 +73,15 @@ EFFECTS: Final[list[Effect]] = [
 ]
 
 _BY_TIER: Final = ("slurm.options", {"PreemptType": "preempt/partition_prio", "PreemptMode": "CANCEL"})
+_ASSOCIATIONS: Final = ("accounting.enforce", ["associations"])
 _QOS: Final = ("accounting.qos", [{"name": "short"}, {"name": "long"}])
 _GPUS: Final = ("nodeSets.0.gpus", {"type": "h100", "perNode": 2})
 BESIDES: Final[dict[str, tuple[str, Any]]] = {
     "partitions.0.preemptMode": _BY_TIER,
     "partitions.0.graceTime": _BY_TIER,
-    "partitions.0.qos": _QOS,
+    "partitions.0.allowAccounts": _ASSOCIATIONS,
+    "partitions.0.denyAccounts": _ASSOCIATIONS,
+    "partitions.0.qos": ("accounting", {"mode": "mariadb", "enforce": ["safe"], "qos": [{"name": "short"}]}),
     "partitions.0.allowQos": _QOS,
     "partitions.0.denyQos": _QOS,
     "partitions.0.defMemPerGpu": _GPUS,

@@ -31,7 +31,7 @@ BASE: Final = changed("slurm.options", {"PreemptType": "preempt/qos", "PreemptMo
 """A configuration in which QOS may preempt."""
 PEOPLE: Final = {
     "mode": "mariadb",
-    "enforce": ["safe"],
+    "enforce": ["safe", "qos"],
     "qos": [{"name": "low"}, {"name": "high"}, {"name": "spare"}],
     "accounts": [
         {"name": "physics", "qos": ["normal", "low", "high"]},

@@ -181,11 +181,6 @@ def test_what_concerns_no_job_is_not_told(path: str, value: Any) -> None:
     assert told(path, value) == []
 
 
-def test_accounts_that_slurm_does_not_enforce_concern_no_job() -> None:
-    raw = changed("partitions", gpu(allowAccounts=["bio"]), changed("accounting.enforce", [], RUNS))
-    assert effects(BEFORE, job_checks.declared(parse(raw)), JOBS) == []
-
-
 def test_accounts_below_an_allowed_one_may_be_concerned() -> None:
     """physics waits, so an account above it was allowed."""
     before = {name: {**line, "AllowAccounts": "science"} for name, line in BEFORE.items()}

@@ -50,7 +50,7 @@ def test_without_people_the_operator_leaves_accounts_alone() -> None:
 
 def test_people_stand_in_no_file_of_slurms() -> None:
     with_people = parse(changed("accounting", {**PEOPLE, "removal": "delete"}, BASE))
-    without = parse(changed("accounting", {"mode": "mariadb", "enforce": ["safe"]}, BASE))
+    without = parse(changed("accounting", {"mode": "mariadb", "enforce": ["safe", "qos"]}, BASE))
     assert slurm_conf.files(with_people) == slurm_conf.files(without)
 
 
@@ -125,6 +125,16 @@ def test_limits_that_slurm_would_not_enforce_are_refused() -> None:
     limited = {"mode": "mariadb", "accounts": [{"name": "x", "users": [{"name": "al", "limits": {"MaxJobs": 1}}]}]}
     assert want in refusal(limited)[0]
     assert parse(changed("accounting", {**limited, "enforce": ["safe"]}))
+
+
+@pytest.mark.parametrize("of", ["account", "user"])
+def test_lists_of_qos_that_slurm_would_not_enforce_are_refused(of: str) -> None:
+    user = {"name": "al", **({"qos": ["low"]} if of == "user" else {})}
+    account = {"name": "x", "users": [user], **({"qos": ["low"]} if of == "account" else {})}
+    listed = {"mode": "mariadb", "qos": QOS, "accounts": [account]}
+    (told,) = refusal({**listed, "enforce": ["safe"]})
+    assert 'accounting.enforce: got ["safe"]; want qos among them: Slurm keeps no job to the QOS of its account' in told
+    assert parse(changed("accounting", {**listed, "enforce": ["qos"]}))
 
 
 @pytest.mark.parametrize("key", ["preempts", "preemptMode", "graceTime", "preemptExemptTime"])

@@ -93,6 +93,29 @@ def test_a_task_plugin_replaces_none_and_joins_cgroup() -> None:
     assert lines(parse(without))["TaskPlugin"] == "task/affinity"
 
 
+def test_plugins_are_named_with_their_kind_or_without() -> None:
+    """Slurm takes both, and files of sites have both."""
+    options = {
+        "TaskPlugin": "affinity,cgroup",
+        "AcctGatherEnergyType": "gpu",
+        "JobSubmitPlugins": "job_submit/require_timelimit,defaults",
+        "CliFilterPlugins": "cli_filter/user_defaults",
+    }
+    found = lines(config_with("slurm.options", options))
+    assert {key: found[key] for key in options} == {
+        "TaskPlugin": "task/cgroup,task/affinity",
+        "AcctGatherEnergyType": "acct_gather_energy/gpu",
+        "JobSubmitPlugins": "jail,require_timelimit,defaults",
+        "CliFilterPlugins": "user_defaults",
+    }
+
+
+def test_no_plugin_is_meant_by_none_in_any_case() -> None:
+    """As slurm.conf's reader takes it (xstrcasestr in read_config.c)."""
+    options = {"MpiDefault": "None", "JobCompType": "JobComp/NONE", "MCSPlugin": "mcs/None"}
+    assert lines(config_with("slurm.options", options)).items() >= options.items()
+
+
 @pytest.mark.parametrize("key", ["DefMemPerCPU", "DefMemPerGPU", "DefMemPerNode"])
 def test_a_default_of_memory_for_the_cluster_holds_where_a_partition_has_none(key: str) -> None:
     """slurmctld takes the partition's before it (_get_def_mem of job_mgr.c)."""

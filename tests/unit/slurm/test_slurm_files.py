@@ -131,13 +131,13 @@ def test_all_that_is_wrong_with_files_is_told_at_once(tmp_path: Path, monkeypatc
         ({"rpc_queue.yaml": "{}\n"}, {}, "want slurm.options.SlurmctldParameters: enable_rpc_queue"),
         (
             {"jobcomp.lua": LUA},
-            {"JobCompType": "jobcomp/mysql"},
+            {"JobCompType": "jobcomp/none"},
             "want slurm.options.JobCompType: jobcomp/lua, or none",
         ),
         ({}, {"JobSubmitPlugins": "lua"}, "want slurm.files with job_submit.lua too, which lua runs"),
         ({}, {"CliFilterPlugins": "user_defaults,lua"}, "want slurm.files with cli_filter.lua too"),
         ({}, {"JobCompType": "jobcomp/lua"}, "want slurm.files with jobcomp.lua too"),
-        ({"job_submit.lua": LUA}, {"JobSubmitPlugins": "lua,partition"}, "JobSubmitPlugins: got 'lua,partition'; want"),
+        ({"job_submit.lua": LUA}, {"JobSubmitPlugins": "lua,partit"}, "JobSubmitPlugins: got 'lua,partit'; want"),
     ],
 )
 def test_what_slurm_would_not_read_as_it_is_meant_is_refused(
