@@ -21,6 +21,8 @@ from slurm_operator.state.resources import Restart
 
 log = logging.getLogger(__name__)
 
+OF_EACH_STATUS = frozenset({"conditions", "message", "observedGeneration"})
+"""Fields of a status that are written with its conditions."""
 _FOR_TOOLS = frozenset({ConditionType.READY, ConditionType.RECONCILING, ConditionType.STALLED})
 """Conditions without Events of their own: they repeat others, which have Events."""
 
