@@ -299,8 +299,8 @@ class Reconciler:
 
     def _judge(self, seen: Kubernetes, nodes: Nodes | Unknown, sets: Findings, counts: status.Counts) -> Findings:
         lost = self._lost_daemons(seen, blind=isinstance(nodes, Unknown))
-        found = status.cluster(seen, nodes, sets, counts)
-        return Findings([*lost, *found, *accounting.findings(seen), *unread.findings(seen)])
+        judged = status.cluster(seen, nodes, sets, counts)
+        return Findings([*lost, *judged, *accounting.findings(seen), *unread.findings(seen)])
 
     def _ledgers(self, body: Object, seen: Kubernetes) -> dict[str, object]:
         """Return what parts of a pass remember by the status; of one with a defect that stays as it is."""
