@@ -29,10 +29,10 @@ from slurm_operator.decide.node_sets.node_set import unchanged
 from slurm_operator.decide.nodes import lost_daemons
 from slurm_operator.findings import Condition, Defect, Finding, Findings, Severity, lasting, of_defects
 from slurm_operator.parse.k8s_nodes import K8sNodeParser
-from slurm_operator.reconcile import accounts, administrators, configuration, job_counts, node_sets, pod_conditions
+from slurm_operator.reconcile import accounts, administrators, configuration, job_counts, node_sets
 from slurm_operator.reconcile.defects import Defects
 from slurm_operator.reconcile.drift import DriftReconciler
-from slurm_operator.reconcile.health import hanging_jobs, long_checks, outages
+from slurm_operator.reconcile.health import hanging_jobs, long_checks, outages, pod_conditions
 from slurm_operator.reconcile.orphaned_sets import OrphanedSets
 from slurm_operator.reconcile.pass_budget import BROUGHT_AFTER_SECONDS, PassBudget
 from slurm_operator.reconcile.pass_context import PassContext
