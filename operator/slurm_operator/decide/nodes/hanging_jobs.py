@@ -11,6 +11,8 @@ import datetime
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from contract import node_notes
 from slurm_operator.decide.nodes import notes, slurm_nodes
 from slurm_operator.findings import shown
@@ -22,11 +24,10 @@ MOST_JOBS = 100
 MOST_SUSPECTS = 50
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Hang:
+class Hang(msgspec.Struct, frozen=True, omit_defaults=True):
     """A job that hangs since that time; `requeued`: it is to be queued again, or was, and is not released yet."""
 
-    job_id: int
+    job_id: int = msgspec.field(name="id")
     partition: str
     since: datetime.datetime
     nodes: frozenset[str]
@@ -41,8 +42,7 @@ class Hang:
         return f"{node_notes.HANGS}{quiet}{again}, told by {first}"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Suspect:
+class Suspect(msgspec.Struct, frozen=True):
     """A node on which jobs hung: how many, and when the last of them was found."""
 
     jobs: int
@@ -148,7 +148,7 @@ def decide(
         if told.jobs.get(job_id) == known and goes_elsewhere and known.requeued:
             steps.append(Requeue(known))
         elif told.jobs.get(job_id) == known:
-            known = dataclasses.replace(known, requeued=goes_elsewhere)
+            known = msgspec.structs.replace(known, requeued=goes_elsewhere)
         jobs[job_id] = known
         if job.comment != known.comment and job.comment.startswith(node_notes.HANGS if job.comment else ""):
             steps.insert(0, Tell(job_id, known.comment))
@@ -173,27 +173,16 @@ def hangs_since(
 def read(status: Mapping[str, Any] | None) -> Ledger:
     """Read status.hangs."""
     rows = status or {}
-    jobs = {
-        row["id"]: Hang(
-            row["id"], row["partition"], _moment(row["since"]), frozenset(row["nodes"]), row.get("requeued", False)
-        )
-        for row in rows.get("jobs", ())
-    }
-    suspects = {row["node"]: Suspect(row["jobs"], _moment(row["last"])) for row in rows.get("suspects", ())}
-    return Ledger(jobs, suspects)
+    hangs = msgspec.convert(rows.get("jobs", ()), tuple[Hang, ...])
+    suspects = {row["node"]: msgspec.convert(row, Suspect) for row in rows.get("suspects", ())}
+    return Ledger({hang.job_id: hang for hang in hangs}, suspects)
 
 
 def written(ledger: Ledger) -> dict[str, Any]:
     """Return status.hangs; empty if nothing is known."""
-    jobs = [
-        {"id": job_id, "partition": hang.partition, "since": _time(hang.since), "nodes": sorted(hang.nodes)}
-        | ({"requeued": True} if hang.requeued else {})
-        for job_id, hang in sorted(ledger.jobs.items())
-    ]
-    suspects = [
-        {"node": node, "jobs": suspect.jobs, "last": _time(suspect.last)} for node, suspect in ranked(ledger.suspects)
-    ]
-    lists = {"jobs": jobs, "suspects": suspects}
+    hangs = [hang for _, hang in sorted(ledger.jobs.items())]
+    suspects = [{"node": node, **msgspec.to_builtins(suspect)} for node, suspect in ranked(ledger.suspects)]
+    lists = {"jobs": msgspec.to_builtins(hangs, order="sorted"), "suspects": suspects}
     return {key: rows for key, rows in lists.items() if rows}
 
 
@@ -218,10 +207,6 @@ def _has_others(job: SeenQuietJob, nodes: Nodes) -> bool:
 
 def _count(suspects: Mapping[str, Suspect], node: str) -> int:
     return suspects[node].jobs if node in suspects else 0
-
-
-def _moment(text: str) -> datetime.datetime:
-    return datetime.datetime.fromisoformat(text)
 
 
 def _time(moment: datetime.datetime) -> str:
