@@ -124,7 +124,7 @@ class DriftReconciler:
                 return Outcome.PROGRESSING  # The watch of the ledger is late.
         for check in plan.checks:
             await self._check(bodies[0], check, now)
-        tried = {_key(check) for check in plan.checks}
+        tried = {check.key for check in plan.checks}
         for key in [key for key in self._failures if key in live and key not in tried | plan.resting]:
             del self._failures[key]  # The object is as declared, or deleted for good.
         failed = (failure.problem for failure in self._failures.values() if failure.problem)
@@ -162,7 +162,7 @@ class DriftReconciler:
         )
 
     async def _check(self, cluster: Object, check: restore.Check, now: datetime.datetime) -> None:
-        key = _key(check)
+        key = check.key
         work = self._restore(check)
 
         async def counted() -> str:
@@ -208,9 +208,9 @@ class DriftReconciler:
             version = {"resourceVersion": before["metadata"]["resourceVersion"]}
             await self._api.delete(api, kinds, name, version, orphan=orphan)
             return f"deleted {declared['kind']} {name}, to make it anew: what was changed cannot be changed back"
-        self._clean[_key(check)] = restore.fingerprint(after)
+        self._clean[check.key] = restore.fingerprint(after)
         self._informer.store(after)
-        edited = self._edited.pop(_key(check), before)  # An apply that failed has left an object without its editor.
+        edited = self._edited.pop(check.key, before)  # An apply that failed has left an object without its editor.
         return restore.describe(before and edited, after)
 
     async def _hand_over(self, declared: restore.Object, before: restore.Object) -> restore.Object:
@@ -238,10 +238,6 @@ class DriftReconciler:
         if declared["kind"] == "PersistentVolumeClaim":
             return False
         return await self._api.would_be_created(declared["apiVersion"], plural(declared["kind"]), declared)
-
-
-def _key(check: restore.Check) -> restore.Key:
-    return check.declared["kind"], check.declared["metadata"]["name"]
 
 
 def _selector(declared: restore.Object) -> str:

@@ -18,6 +18,7 @@ from slurm_operator.decide.nodes import notes, slurm_nodes
 from slurm_operator.findings import shown
 from slurm_operator.state.resources import HangPolicy
 from slurm_operator.state.slurm import Nodes, SeenQuietJob
+from slurm_operator.timestamps import timestamp
 
 MOST_JOBS = 100
 """Jobs that hang at once and are followed."""
@@ -38,7 +39,7 @@ class Hang(msgspec.Struct, frozen=True, omit_defaults=True):
         """The words of the job's AdminComment, which its first node sends it."""
         first = min(self.nodes, default="")
         again = "; it is queued again, to run on other nodes" if self.requeued else ""
-        quiet = f"no CPU time used, or an old heartbeat, since {_time(self.since)} on {shown(sorted(self.nodes))}"
+        quiet = f"no CPU time used, or an old heartbeat, since {timestamp(self.since)} on {shown(sorted(self.nodes))}"
         return f"{node_notes.HANGS}{quiet}{again}, told by {first}"
 
 
@@ -207,7 +208,3 @@ def _has_others(job: SeenQuietJob, nodes: Nodes) -> bool:
 
 def _count(suspects: Mapping[str, Suspect], node: str) -> int:
     return suspects[node].jobs if node in suspects else 0
-
-
-def _time(moment: datetime.datetime) -> str:
-    return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
