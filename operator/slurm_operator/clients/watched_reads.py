@@ -102,4 +102,4 @@ class WatchedReads:
 
 
 Reads = KubernetesApi | WatchedReads
-"""What answers the reads of a pass."""
+"""Either answers the reads of a pass."""

@@ -23,11 +23,11 @@ from contract.conditions import ConditionType, Reason
 from slurm_operator import execute, metrics, observe
 from slurm_operator.clients.informer import Informer, Watch, plural
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
-from slurm_operator.clients.lease import Lease
+from slurm_operator.clients.lease import Lease, NotLeading
 from slurm_operator.clients.watched_reads import Reads
 from slurm_operator.decide.cluster.drift import restore, rounds
 from slurm_operator.decide.cluster.requeue import Outcome
-from slurm_operator.findings import Condition, Finding
+from slurm_operator.findings import Condition, Defect, Finding, of_defects
 from slurm_operator.parse.pods import parse_pod
 
 log = logging.getLogger(__name__)
@@ -88,12 +88,22 @@ class DriftReconciler:
         return declared is not None and declared.get("data") != data
 
     async def run(self) -> Outcome:
-        """Do one round and return how soon another should follow.
+        """Do one round and return how soon another should follow. What else it raises is told, since nothing is held.
 
         Raises:
             KubernetesError: the API server was away; the next round begins anew.
             NotLeading: the lease is not ours any more.
         """
+        try:
+            return await self._round()
+        except (KubernetesError, NotLeading, TimeoutError):
+            raise
+        except Exception as error:
+            told = of_defects([Defect("what restores declared objects", error)])
+            self._say(Condition(ConditionType.HEALING, "Unknown", told[0].reason, told[0].message), tuple(told))
+            raise
+
+    async def _round(self) -> Outcome:
         if not self._lease.held():
             metrics.HEALING_PAUSED.set(0)  # Another operator tells it now.
         self._lease.check()

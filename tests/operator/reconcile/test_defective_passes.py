@@ -8,14 +8,19 @@ from typing import Any
 import pytest
 from slurm_operator import observe
 from slurm_operator.decide.cluster import accounting, status
+from slurm_operator.decide.cluster.drift import rounds
 from slurm_operator.decide.node_sets import full_listing, k8s_nodes
+from slurm_operator.findings import Condition
 from slurm_operator.reconcile.configuration import Configuration
+from slurm_operator.reconcile.drift import DriftReconciler
 from slurm_operator.reconcile.health.hanging_jobs import HangingJobs
 from slurm_operator.reconcile.health.long_checks import LongChecks
 from slurm_operator.reconcile.health.outages import Outages
 from slurm_operator.reconcile.job_counts import JobCounts
 
 from contract import names
+from contract.conditions import Reason
+from tests.operator.played.played_clients import LeaseFor
 from tests.operator.worlds.slow_world import SlowWorld, VirtualLoop, at_once, passes
 
 
@@ -182,4 +187,26 @@ def test_a_pass_that_can_do_nothing_says_so_in_the_status(
         "a defect of the operator stops all that it does (KeyError: 'odd'); its log has more",
     )
     assert told(world, "test")["revision"] == "r1"
-    assert "pass failed: subject=slurm" in caplog.text
+    assert caplog.text.count("pass failed: subject=slurm") == 1, "it lasts, and is logged once"
+
+
+def test_what_restores_nothing_for_a_defect_does_not_say_that_all_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("odd")
+
+    async def work(loop: VirtualLoop) -> tuple[DriftReconciler, list[None]]:
+        world, news = SlowWorld(loop, {"cpu": 1}), list[None]()
+        healing = DriftReconciler(world.api, LeaseFor(1e9), lambda: None, lambda: news.append(None))
+        await healing.run()
+        assert healing.condition
+        assert healing.condition.reason == "LedgerMissing"
+        monkeypatch.setattr(rounds, "standing", fail)
+        with pytest.raises(KeyError):
+            await healing.run()
+        return healing, news
+
+    healing, news = at_once(work)
+    words = "a defect of the operator stops what restores declared objects (KeyError: 'odd'); its log has more"
+    assert healing.condition == Condition("Healing", "Unknown", Reason.OPERATOR_DEFECT, words)
+    assert [finding.message for finding in healing.problems] == [words]
+    assert len(news) == 2, "a pass writes it"
