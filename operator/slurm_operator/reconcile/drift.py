@@ -196,7 +196,9 @@ class DriftReconciler:
         api, kinds, name = declared["apiVersion"], plural(declared["kind"]), declared["metadata"]["name"]
         sized = restore.sized_by_operator(declared)
         if before is None and sized:
-            pods = await self._api.list_as(parse_pod, "v1", "pods", _selector(declared))
+            labels = declared["spec"]["selector"]["matchLabels"].items()
+            selector = ",".join(f"{key}={value}" for key, value in labels)
+            pods = await self._api.list_as(parse_pod, "v1", "pods", selector)
             size = restore.size_of(name, (pod.name for pod in pods))
             # The operator creates the set with a size first. Pulumi's fields have none, and Kubernetes would fill in 1.
             made = {**declared, "spec": {**declared["spec"], "replicas": size}}
@@ -248,10 +250,6 @@ class DriftReconciler:
         if declared["kind"] == "PersistentVolumeClaim":
             return False
         return await self._api.would_be_created(declared["apiVersion"], plural(declared["kind"]), declared)
-
-
-def _selector(declared: restore.Object) -> str:
-    return ",".join(f"{key}={value}" for key, value in declared["spec"]["selector"]["matchLabels"].items())
 
 
 def _ledger(data: Mapping[str, str], payloads: Mapping[str, str]) -> rounds.Ledger | None:

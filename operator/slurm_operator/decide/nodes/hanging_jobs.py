@@ -144,7 +144,8 @@ def decide(
             continue
         if known is None or known.nodes != job.nodes:
             known = Hang(job_id, job.partition, since, job.nodes)
-            suspects |= {node: Suspect(_count(suspects, node) + 1, now) for node in job.nodes}
+            counts = {node: suspects[node].jobs if node in suspects else 0 for node in job.nodes}
+            suspects |= {node: Suspect(count + 1, now) for node, count in counts.items()}
         goes_elsewhere = policy.requeues and job.requeues and _has_others(job, nodes)
         if told.jobs.get(job_id) == known and goes_elsewhere and known.requeued:
             steps.append(Requeue(known))
@@ -204,7 +205,3 @@ def _has_others(job: SeenQuietJob, nodes: Nodes) -> bool:
     out = job.nodes | job.excluded
     others = [node for name, node in nodes.items() if name not in out and name.rpartition("-")[0] in sets]
     return sum(slurm_nodes.is_usable(node) for node in others) >= job.node_count
-
-
-def _count(suspects: Mapping[str, Suspect], node: str) -> int:
-    return suspects[node].jobs if node in suspects else 0
