@@ -293,7 +293,7 @@ class Reconciler:
         self._untold = await self._write_status(body, conditions, fields)
         told = {condition.type: condition.status for condition in conditions}
         available, progressing = told[ConditionType.AVAILABLE], told[ConditionType.PROGRESSING]
-        if available == "Unknown":
+        if available == "Unknown" and isinstance(served.nodes, Unknown):
             return Outcome.BLIND
         return Outcome.PROGRESSING if (progressing, available) != ("False", "True") else Outcome.STEADY
 

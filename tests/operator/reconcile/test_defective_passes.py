@@ -9,6 +9,7 @@ import pytest
 from slurm_operator import observe
 from slurm_operator.decide.cluster import accounting, status
 from slurm_operator.decide.cluster.drift import rounds
+from slurm_operator.decide.cluster.requeue import Outcome
 from slurm_operator.decide.node_sets import full_listing, k8s_nodes
 from slurm_operator.findings import Condition
 from slurm_operator.reconcile.configuration import Configuration
@@ -160,7 +161,7 @@ def test_a_node_set_with_a_defect_that_goes_is_told_of_no_more() -> None:
     async def work(loop: VirtualLoop) -> SlowWorld:
         world = SlowWorld(loop, {"cpu": 1, "gpu": 1}, 0.01)
         odd_set(world)
-        await world.reconciler.run()
+        assert await world.reconciler.run() is Outcome.PROGRESSING, "Slurm is seen"
         assert conditions(world)["Degraded"][0] == "True"
         del world.api.there[names.NODE_SETS, "cpu"]
         await passes(world, 1)
