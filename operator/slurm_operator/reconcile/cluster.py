@@ -142,7 +142,8 @@ class Reconciler:
         """See, decide and tell; then change nodes, which may take long when Slurm is slow."""
         seen, set_bodies = await observe.kubernetes(self._reads, body)
         seen = dataclasses.replace(seen, node_sets=await self._node_sets.read(set_bodies))
-        seen = await self._pod_refusals.look(seen)
+        with self._defects.isolated("look at refused pods"):
+            seen = await self._pod_refusals.look(seen)
         rest = await self._rest.at(seen.cluster.rest_url)
         now = PassContext(rest, body, seen, await configuration.running(rest), budget)
         served = await self._look_at_node_sets(now, set_bodies)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from slurm_operator import observe
+from slurm_operator.clients.pod_refusals import PodRefusals
 from slurm_operator.decide.cluster import accounting, status
 from slurm_operator.decide.cluster.drift import rounds
 from slurm_operator.decide.cluster.requeue import Outcome
@@ -60,6 +61,7 @@ def defects(caplog: pytest.LogCaptureFixture) -> Iterator[str]:
     [
         (Outages, "look", "outages", "True"),
         (JobCounts, "count", "counts of jobs", "True"),
+        (PodRefusals, "look", "look at refused pods", "True"),
         (JobCounts, "told", "status.jobs", "True"),
         (LongChecks, "told", "status.longChecks", "True"),
         (Outages, "told", "status.outages", "True"),
