@@ -10,6 +10,7 @@ from typing import Any
 
 from contract import accounts
 from contract.accounts import Field
+from slurm_operator.timestamps import timestamp
 
 REPEATED_AFTER = datetime.timedelta(minutes=10)
 """A status that stays as it is gets a new time so often: an older time tells that nobody reads slurmdbd."""
@@ -146,7 +147,7 @@ def timed(said: Mapping[str, Any], before: Mapping[str, Any] | None, now: dateti
     is_same = before is not None and "readAt" in before and {**before, "readAt": ""} == {**said, "readAt": ""}
     if before and is_same and now - datetime.datetime.fromisoformat(before["readAt"]) < REPEATED_AFTER:
         return before
-    return {"readAt": now.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), **said}
+    return {"readAt": timestamp(now), **said}
 
 
 def _others(given: Records, records: Records) -> list[tuple[Entity, Values]]:

@@ -16,7 +16,7 @@ from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Ob
 from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
 from slurm_operator.clients.slurm.slurmrestd import SlurmRest
-from slurm_operator.findings import Condition, Finding
+from slurm_operator.findings import Condition, Finding, Findings
 from slurm_operator.state.slurm import SlurmJob, Unknown
 
 log = logging.getLogger(__name__)
@@ -66,6 +66,11 @@ class Executor:
         """Write a resource's status and return why that failed; see Reporter.write_status."""
         writing = self.report.write_status(body, conditions, fields, all_of_them=all_of_them)
         return await self.attempt(body, "WriteStatus", writing)
+
+    async def tell_defects(self, body: Object, findings: list[Finding]) -> list[Finding]:
+        """Write conditions about a resource that nobody can decide about; all else that its status says stays."""
+        fields = {key: told for key, told in body.get("status", {}).items() if key not in report.OF_EACH_STATUS}
+        return await self.tell(body, Findings(findings).conditions(""), fields)
 
     async def execute(
         self, rest: SlurmRest, body: Object, decided: actions.Action, jobs: tuple[SlurmJob, ...] | Unknown = ()

@@ -82,10 +82,6 @@ def of_defects(defects: Sequence[Defect], of: str = "", severity: Severity = Sev
 class Findings(list[Finding]):
     """The findings about a cluster or a node set, the most important first."""
 
-    def tell(self, reason: Reason, message: str, severity: Severity) -> None:
-        """Add a finding."""
-        self.append(Finding(reason, message, severity))
-
     def of(self, severity: Severity) -> list[Finding]:
         """Return the findings with that consequence."""
         return [finding for finding in self if severity in finding.severity]

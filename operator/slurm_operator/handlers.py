@@ -145,12 +145,13 @@ async def _keep_passing(
             progress.met(error)
         except TimeoutError:
             outcome, said = "deadline", f"no end within {PASS_DEADLINE_SECONDS:.0f} s"
-        except Exception:
+        except Exception as error:
             # A defect must not end the passes. It counts as no progress, so that /readyz shows it.
-            outcome = "defect"
-            log.exception("pass failed: subject=%s", subject)
+            outcome, said = "defect", f"{type(error).__name__}: {error}"
+            if said != trouble:
+                log.exception("pass failed: subject=%s", subject)
         metrics.PASSES.labels(subject, outcome).observe(time.monotonic() - started)
-        if said and said != trouble:
+        if said not in ("", trouble) and outcome != "defect":
             log.warning("pass ended: subject=%s outcome=%s error=%s", subject, outcome, said)
         trouble = said
         blind_passes = blind_passes + 1 if result is Outcome.BLIND else 0

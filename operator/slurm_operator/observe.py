@@ -15,7 +15,7 @@ from slurm_operator.clients.kubernetes import KubernetesError, Object
 from slurm_operator.clients.watched_reads import Reads
 from slurm_operator.decide.cluster import accounting
 from slurm_operator.parse.pods import parse_pod
-from slurm_operator.parse.resources import parse_cluster, parse_node_set
+from slurm_operator.parse.resources import parse_cluster
 from slurm_operator.parse.workloads import parse_workload
 from slurm_operator.state.kubernetes import Kubernetes, Pod, Unread, Workload
 
@@ -50,7 +50,7 @@ async def workloads(reads: Reads, cluster: str) -> tuple[dict[str, Workload], di
 
 
 async def kubernetes(reads: Reads, body: Object) -> tuple[Kubernetes, Mapping[str, Object]]:
-    """Read everything in Kubernetes that concerns a SlurmCluster, and the NodeSet resources as they are."""
+    """Read what concerns a SlurmCluster in Kubernetes, and the NodeSet resources as they are, for a later look."""
     cluster, unread = parse_cluster(body), dict[Unread, str]()
     everything, (sets, pods), rest, dry_run = await asyncio.gather(
         node_sets(reads),
@@ -67,7 +67,7 @@ async def kubernetes(reads: Reads, body: Object) -> tuple[Kubernetes, Mapping[st
     shown = Unread.CONFIGURATION not in unread
     seen = Kubernetes(
         cluster=cluster,
-        node_sets=tuple(parse_node_set(item) for _, item in sorted(everything.items())),
+        node_sets=(),
         workloads=sets,
         rest=None if rest is None else parse_workload(rest),
         pods=pods,

@@ -18,16 +18,14 @@ from slurm_operator.decide.nodes.pod_conditions import Told
 from slurm_operator.findings import MAX_MESSAGE, Condition
 from slurm_operator.state.kubernetes import PodCondition
 from slurm_operator.state.resources import Restart
+from slurm_operator.timestamps import timestamp
 
 log = logging.getLogger(__name__)
 
+OF_EACH_STATUS = frozenset({"conditions", "message", "observedGeneration"})
+"""Fields of a status that are written with its conditions."""
 _FOR_TOOLS = frozenset({ConditionType.READY, ConditionType.RECONCILING, ConditionType.STALLED})
 """Conditions without Events of their own: they repeat others, which have Events."""
-
-
-def timestamp(moment: datetime.datetime) -> str:
-    """Format as Kubernetes does."""
-    return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def restart(noted: Restart) -> Object:

@@ -13,6 +13,7 @@ from slurm_operator.clients.lease import Lease, NotLeading
 from slurm_operator.decide.cluster import requeue
 
 from devcluster.apiserver.control_plane import free_ports
+from tests.operator.worlds.slow_world import Objects, VirtualLoop, at_once
 
 LATER = 2 * health.STALLED_SECONDS
 
@@ -108,6 +109,27 @@ def test_a_lease_that_cannot_be_renewed_is_tried_again_and_told(
         return await answer_after(handlers._keep_lease(lease, progress, lambda: None), outcome, progress)
 
     assert asyncio.run(tried()) == status
+
+
+@pytest.mark.parametrize("after_seconds", [60.0, 60.5, 61.0, 61.9])
+def test_the_lease_of_a_killed_operator_is_anothers_within_15_seconds(after_seconds: float) -> None:
+    async def taken_after(loop: VirtualLoop) -> float:
+        api, taken = Objects(loop.time), (asyncio.Event(), asyncio.Event())
+        leases = [Lease(api, name, loop.time) for name in ("one", "two")]
+        tasks = [
+            asyncio.create_task(handlers._keep_lease(lease, health.Progress(), news.set))
+            for lease, news in zip(leases, taken, strict=True)
+        ]
+        await asyncio.sleep(after_seconds)  # By the clock of a virtual loop.
+        assert [lease.held() for lease in leases] == [True, False]
+        tasks[0].cancel()
+        killed = loop.time()
+        await taken[1].wait()
+        tasks[1].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return loop.time() - killed
+
+    assert at_once(taken_after) < 15
 
 
 def test_one_trouble_with_the_lease_is_told_once_and_again_when_it_comes_back(

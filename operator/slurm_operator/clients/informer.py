@@ -185,10 +185,10 @@ class Informer:
             except Exception as error:  # Whatever it is: a watch that ended silently would leave the cache stale.
                 shown = None
                 self._shown.pop(watch, None)
-                if not isinstance(error, KubernetesError):
-                    log.exception("watch broken: kind=%s name=%s", watch.kind, watch.name)
-                elif str(error) != trouble:
-                    log.warning("watch broken: kind=%s name=%s error=%s", watch.kind, watch.name, error)
+                if str(error) != trouble:
+                    traceback = None if isinstance(error, KubernetesError) else error
+                    words = "watch broken: kind=%s name=%s error=%s"
+                    log.warning(words, watch.kind, watch.name, error, exc_info=traceback)
                 trouble = self.broken[watch] = str(error)
                 forbidden = isinstance(error, KubernetesError) and error.status == httpx.codes.FORBIDDEN
                 least = _LONGEST_RETRY_SECONDS if forbidden else _RETRY_SECONDS

@@ -9,7 +9,7 @@ Two watches may tell in another order than things happened. `get_latest` is for 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from contract import names
 from slurm_operator.clients.informer import Informer, Watch
@@ -25,25 +25,6 @@ _KINDS = {
     "secrets": "Secret",
 }
 _T = TypeVar("_T")
-
-
-class Reads(Protocol):
-    """The reads of Kubernetes that a pass makes."""
-
-    async def list(self, api: str, plural: str, selector: str = "") -> list[Object]:
-        """List objects, by labels if a selector is given."""
-
-    async def list_as(self, read: Callable[[Object], _T], api: str, plural: str, selector: str = "") -> Sequence[_T]:
-        """List what is read of objects, by labels if a selector is given."""
-
-    async def get(self, api: str, plural: str, name: str) -> Object | None:
-        """Return an object, None if it does not exist."""
-
-    async def get_latest(self, api: str, plural: str, name: str) -> Object | None:
-        """Return an object that is no older than anything that was read before; None if it does not exist."""
-
-    async def log(self, pod: str, lines: int) -> str:
-        """Return the last lines of a pod's log."""
 
 
 class WatchedReads:
@@ -118,3 +99,7 @@ class WatchedReads:
             self._asked.add(watch)
             self._informer.follow(self._asked)
         return self._informer.objects(watch)
+
+
+Reads = KubernetesApi | WatchedReads
+"""Either answers the reads of a pass."""

@@ -28,7 +28,7 @@ _A_MONDAY = datetime.date(2024, 1, 1)
 _LAST_MOMENT = datetime.datetime.max.replace(microsecond=0, tzinfo=datetime.UTC)
 _TEN_YEARS = 10 * 365 * 24 * 3600
 """A longer time could leave Python's calendar, which ends every pass; CRDs before edition 15 have no maximum."""
-_Policy = TypeVar("_Policy", UpdatePolicy, ReactionPolicy)
+_Read = TypeVar("_Read", UpdatePolicy, ReactionPolicy, LongCheck, HangPolicy, NodeCondition)
 
 
 def parse_cluster(body: Mapping[str, Any]) -> Cluster:
@@ -60,28 +60,16 @@ def parse_cluster(body: Mapping[str, Any]) -> Cluster:
         long_checks=tuple(_long_check(item) for item in spec.get("longChecks", ())),
         namespace=body["metadata"].get("namespace", names.NAMESPACE),
         hangs=tuple(
-            HangPolicy(item["partition"], min(item["afterSeconds"], _TEN_YEARS), item["requeues"])
+            _read(HangPolicy, {**item, "afterSeconds": min(item["afterSeconds"], _TEN_YEARS)})
             for item in spec.get("hangs", ())
         ),
     )
 
 
 def _long_check(item: Mapping[str, Any]) -> LongCheck:
-    return LongCheck(
-        name=item["name"],
-        partition=item["partition"],
-        node_sets=tuple(item["nodeSets"]),
-        every_seconds=min(item["everySeconds"], _TEN_YEARS),
-        limit_minutes=item["timeLimitMinutes"],
-        share_percent=item["sharePercent"],
-        drains=item["drains"],
-        script=item["script"],
-        nodes=item.get("nodes", 1),
-        passes=item.get("passes", 0),
-        comes_first=item.get("beforeJobs", False),
-        needs=item.get("needs", ""),
-        least=item.get("least", ""),
-    )
+    called = {"limitMinutes": item["timeLimitMinutes"], "comesFirst": item.get("beforeJobs", False)}
+    read = {"nodeSets": tuple(item["nodeSets"]), "everySeconds": min(item["everySeconds"], _TEN_YEARS)}
+    return _read(LongCheck, {**item, **called, **read})
 
 
 def parse_node_set(body: Mapping[str, Any]) -> NodeSet:
@@ -118,7 +106,7 @@ def parse_node_set(body: Mapping[str, Any]) -> NodeSet:
         scaled_by=tuple(ownership.writers(body, ("f:spec", "f:replicas"))),
         features=_features(spec["features"]) if "features" in spec else None,
         feature_labels=tuple(spec.get("featureLabels", ())),
-        conditions=tuple(_node_condition(item) for item in spec.get("nodeConditions", ())),
+        conditions=tuple(_read(NodeCondition, item) for item in spec.get("nodeConditions", ())),
         topology=tuple(_place(item) for item in spec["topology"]) if "topology" in spec else None,
         namespace=metadata.get("namespace", names.NAMESPACE),
     )
@@ -133,16 +121,12 @@ def _place(item: Mapping[str, Any]) -> Place:
     return Place(item["name"], item.get("unit", ""), tuple(item.get("labels", ())))
 
 
-def _node_condition(item: Mapping[str, Any]) -> NodeCondition:
-    return NodeCondition(item["type"], item.get("failsWhen", True), item.get("unknownDrains", False))
-
-
 def _update_policy(spec: Mapping[str, Any]) -> UpdatePolicy:
     room, said = spec.get("maxUnavailable"), spec.get("window")
     spec = {**spec, "window": _window(said) if said else None}
     if isinstance(room, str):
         spec = {**spec, "maxUnavailable": 1, "percent": int(room.removesuffix("%"))}
-    return _policy(UpdatePolicy, spec)
+    return _read(UpdatePolicy, spec)
 
 
 def _window(said: Mapping[str, Any]) -> Window:
@@ -156,8 +140,8 @@ def _window(said: Mapping[str, Any]) -> Window:
 
 
 def _reaction_policy(spec: Mapping[str, Any]) -> ReactionPolicy:
-    read = _policy(ReactionPolicy, spec)
-    return dataclasses.replace(read, after_seconds=min(read.after_seconds, _TEN_YEARS))
+    policy = _read(ReactionPolicy, spec)
+    return dataclasses.replace(policy, after_seconds=min(policy.after_seconds, _TEN_YEARS))
 
 
 def _removal_policy(spec: Mapping[str, Any]) -> RemovalPolicy:
@@ -165,8 +149,8 @@ def _removal_policy(spec: Mapping[str, Any]) -> RemovalPolicy:
     return RemovalPolicy(0 if forced else spec.get("deadlineSeconds"), force=forced)
 
 
-def _policy(kind: type[_Policy], spec: Mapping[str, Any]) -> _Policy:
-    """Parse a policy, whose keys are those of the fields, in camelCase; the CRD has the same defaults."""
+def _read(kind: type[_Read], spec: Mapping[str, Any]) -> _Read:
+    """Read a part of a spec, whose keys are those of the fields, in camelCase; the CRD has the same defaults."""
     words = {field.name: field.name.split("_") for field in dataclasses.fields(kind)}
     keys = {name: first + "".join(word.title() for word in more) for name, (first, *more) in words.items()}
     return kind(**{name: spec[key] for name, key in keys.items() if key in spec})

@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 
 EVERY_SECONDS = 120.0
 """Seconds until the operator sets a value that was changed by hand back to the declared one."""
-SILENT_SECONDS = EVERY_SECONDS + 60.0
-"""Since its last answer. Before that a slurmdbd that says nothing is asked in each pass, and then told of."""
+SILENT_SECONDS = 60.0
+"""Since the first look without an answer. Until then slurmdbd is asked in each pass, and afterwards it is told of."""
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 15.0, 600.0
 """Pauses before steps that failed are tried again."""
 LONGEST_SECONDS = 8.0
@@ -46,7 +46,7 @@ class _Memory:
     Attributes:
         of: the SlurmCluster's uid, and what it declares.
         ledger: what was done, also by passes whose status was never written.
-        answered: when slurmdbd said something last, or was to be asked first, by the pass's clock.
+        silent_since: the first look without an answer since slurmdbd was ready and said something, by the pass's clock.
         looked: when slurmdbd was read last, or was told of.
         goes_on: whether steps are left, or their effect is yet to be seen.
         done: the steps since slurmdbd was read last.
@@ -56,7 +56,7 @@ class _Memory:
 
     of: tuple[str, accounts.Declared]
     ledger: Ledger
-    answered: float
+    silent_since: float | None = None
     looked: float = 0.0
     goes_on: bool = True
     done: set[str] = dataclasses.field(default_factory=set)
@@ -90,13 +90,15 @@ class Accounts:
         if cluster.accounts is None or not cluster.accounting:
             return Findings(), status
         memory = self._remember((now.body["metadata"]["uid"], cluster.accounts), cluster.ledger, status)
-        # While slurmdbd is away another finding says so.
-        if not accounting.is_waiting(now.seen) and self._is_due(memory):
+        if accounting.is_waiting(now.seen):
+            memory.silent_since = None  # Another finding says that slurmdbd is away.
+        elif self._is_due(memory):
             try:
                 await self._look(now, memory)
             except SlurmError as error:
                 is_away = error.reason in (Trouble.UNREACHABLE, Trouble.CONTROLLER_AWAY)
-                if is_away and self._clock() < memory.answered + SILENT_SECONDS:
+                memory.silent_since = self._clock() if memory.silent_since is None else memory.silent_since
+                if is_away and self._clock() < memory.silent_since + SILENT_SECONDS:
                     return memory.findings, memory.status
                 self._tell(memory, f"accounts can't be read: {error}")
             except (KeyError, ValueError) as error:
@@ -113,9 +115,9 @@ class Accounts:
     def _remember(self, of: tuple[str, accounts.Declared], ledger: Ledger, status: Mapping[str, Any] | None) -> _Memory:
         known = self._memory
         if known is None or known.of[0] != of[0]:
-            self._memory = _Memory(of, ledger, self._clock(), status=status)
+            self._memory = _Memory(of, ledger, status=status)
         elif known.of != of:
-            self._memory = _Memory(of, known.ledger, known.answered, status=known.status)
+            self._memory = _Memory(of, known.ledger, known.silent_since, status=known.status)
         assert self._memory is not None
         return self._memory
 
@@ -133,7 +135,7 @@ class Accounts:
         """Read slurmdbd, take the steps that time allows, and note what the status is to say."""
         cluster = now.seen.cluster
         database = await now.rest.accounts(cluster.name)
-        memory.looked = memory.answered = self._clock()
+        memory.looked, memory.silent_since = self._clock(), None
         in_partitions = qos_of_partitions((now.seen.desired_config, now.seen.active_config))
         decision = decide(memory.of[1], memory.ledger, database, in_partitions, cluster.namespace)
         memory.ledger = decision.ledger

@@ -17,7 +17,7 @@ from slurm_operator import execute, metrics, observe, report
 from slurm_operator.actions import DeletePod
 from slurm_operator.clients.informer import Informer, Watch
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
-from slurm_operator.clients.lease import Lease
+from slurm_operator.clients.lease import Lease, NotLeading
 from slurm_operator.clients.pod_refusals import PodRefusals
 from slurm_operator.clients.slurm.job_listing import JobListing
 from slurm_operator.clients.slurm.rest_renewal import RenewedRest
@@ -27,12 +27,12 @@ from slurm_operator.decide.cluster import accounting, config, daemons, serving, 
 from slurm_operator.decide.cluster.requeue import Outcome
 from slurm_operator.decide.node_sets.node_set import unchanged
 from slurm_operator.decide.nodes import lost_daemons
-from slurm_operator.findings import Condition, Finding, Findings, Severity, lasting
+from slurm_operator.findings import Condition, Defect, Finding, Findings, Severity, lasting, of_defects
 from slurm_operator.parse.k8s_nodes import K8sNodeParser
-from slurm_operator.reconcile import accounts, administrators, configuration, job_counts, node_sets, pod_conditions
+from slurm_operator.reconcile import accounts, administrators, configuration, job_counts, node_sets
 from slurm_operator.reconcile.defects import Defects
 from slurm_operator.reconcile.drift import DriftReconciler
-from slurm_operator.reconcile.health import hanging_jobs, long_checks, outages
+from slurm_operator.reconcile.health import hanging_jobs, long_checks, outages, pod_conditions
 from slurm_operator.reconcile.orphaned_sets import OrphanedSets
 from slurm_operator.reconcile.pass_budget import BROUGHT_AFTER_SECONDS, PassBudget
 from slurm_operator.reconcile.pass_context import PassContext
@@ -122,18 +122,28 @@ class Reconciler:
         if not bodies:
             metrics.forget_cluster()
             set_bodies = await observe.node_sets(self._reads)
-            await self._orphaned_sets.finish_deletions(set_bodies, "", budget)
-            await self._orphaned_sets.say_that_no_cluster_is_there(set_bodies)
+            every = await self._node_sets.read(set_bodies)
+            await self._orphaned_sets.finish_deletions(every, set_bodies, "", budget)
+            await self._orphaned_sets.say_that_no_cluster_is_there(every, set_bodies)
             await self._first_configuration()
             return Outcome.PROGRESSING
         for surplus in bodies[1:]:
             await self._refuse(surplus, bodies[0]["metadata"]["name"])
-        return await self._pass(bodies[0], budget)
+        try:
+            return await self._pass(bodies[0], budget)
+        except (KubernetesError, NotLeading, TimeoutError):
+            raise
+        except Exception as error:
+            words = of_defects([Defect("all that it does", error)], severity=Severity.WRONG | Severity.UNKNOWN)
+            await self._executor.tell_defects(bodies[0], words)
+            raise
 
     async def _pass(self, body: Object, budget: PassBudget) -> Outcome:
         """See, decide and tell; then change nodes, which may take long when Slurm is slow."""
         seen, set_bodies = await observe.kubernetes(self._reads, body)
-        seen = await self._pod_refusals.look(seen)
+        seen = dataclasses.replace(seen, node_sets=await self._node_sets.read(set_bodies))
+        with self._defects.isolated("look at refused pods"):
+            seen = await self._pod_refusals.look(seen)
         rest = await self._rest.at(seen.cluster.rest_url)
         now = PassContext(rest, body, seen, await configuration.running(rest), budget)
         served = await self._look_at_node_sets(now, set_bodies)
@@ -171,16 +181,18 @@ class Reconciler:
             with self._defects.isolated("counts of jobs"):
                 await self._job_counts.count(now, served.nodes)
             with self._defects.isolated("long checks"):
-                await self._long_checks.act(now, states, served.nodes)
+                if len(seen.node_sets) == len(set_bodies):  # Of a set that can't be read nobody knows what it tests.
+                    await self._long_checks.act(now, states, served.nodes)
             with self._defects.isolated("jobs that hang"):
                 await self._hanging_jobs.act(now, served.nodes)
         with self._defects.isolated("left-over reservations"):
-            self._failed += await self._node_sets.reservations.end_left_over(rest, body, seen.node_sets, budget)
+            self._failed += await self._node_sets.reservations.end_left_over(rest, body, set_bodies, budget)
         with self._defects.isolated("deletions of node sets without a cluster"):
-            await self._orphaned_sets.finish_deletions(set_bodies, seen.cluster.name, budget)
+            await self._orphaned_sets.finish_deletions(seen.node_sets, set_bodies, seen.cluster.name, budget)
         if not isinstance(served.nodes, Unknown):
             with self._defects.isolated("conditions of pods"):
                 await self._pod_conditions.tell(workers, served.nodes)
+        self._defects.end_pass()
         if self._untold:
             raise self._untold  # Nobody can read it: the log, the metric of passes and /readyz tell.
         return outcome
@@ -261,9 +273,10 @@ class Reconciler:
                 all_sets += findings
         self._node_sets.forget_gone(node_set.name for node_set in seen.node_sets)
         counts = status.total(all_counts)
-        findings = status.cluster(seen, served.nodes, all_sets, counts)
-        findings[:0] = self._lost_daemons(seen, blind=isinstance(served.nodes, Unknown))
-        findings += [*accounting.findings(seen), *unread.findings(seen)]
+        ledgers = self._ledgers(body, seen)
+        findings = all_sets
+        with self._defects.isolated("findings about the cluster", Severity.WRONG | Severity.UNKNOWN):
+            findings = self._judge(seen, served.nodes, all_sets, counts)
         findings += [*served.problems, *self._failed, *self._drift.problems, *configured, *self._defects.findings]
         findings, self._conflicts = lasting(findings, execute.CONFLICT, self._conflicts, CONFLICTS_TOLD)
         conditions = findings.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
@@ -276,17 +289,33 @@ class Reconciler:
             "nodes": report.counts(counts),
             "configuration": {key: value for key, value in configuration.items() if value} or None,
             **in_database,
-            "jobs": self._job_counts.told(body),
-            "longChecks": self._long_checks.told(body, seen.cluster.long_checks),
-            "outages": self._outages.told(body),
-            "hangs": self._hanging_jobs.told(body),
+            **ledgers,
         }
         self._untold = await self._write_status(body, conditions, fields)
         told = {condition.type: condition.status for condition in conditions}
         available, progressing = told[ConditionType.AVAILABLE], told[ConditionType.PROGRESSING]
-        if available == "Unknown":
+        if available == "Unknown" and isinstance(served.nodes, Unknown):
             return Outcome.BLIND
         return Outcome.PROGRESSING if (progressing, available) != ("False", "True") else Outcome.STEADY
+
+    def _judge(self, seen: Kubernetes, nodes: Nodes | Unknown, sets: Findings, counts: status.Counts) -> Findings:
+        lost = self._lost_daemons(seen, blind=isinstance(nodes, Unknown))
+        judged = status.cluster(seen, nodes, sets, counts)
+        return Findings([*lost, *judged, *accounting.findings(seen), *unread.findings(seen)])
+
+    def _ledgers(self, body: Object, seen: Kubernetes) -> dict[str, object]:
+        """Return what parts of a pass remember by the status; of one with a defect that stays as it is."""
+        parts: dict[str, Callable[[], object]] = {
+            "jobs": lambda: self._job_counts.told(body),
+            "longChecks": lambda: self._long_checks.told(body, seen.cluster.long_checks),
+            "outages": lambda: self._outages.told(body),
+            "hangs": lambda: self._hanging_jobs.told(body),
+        }
+        ledgers: dict[str, object] = {key: body.get("status", {}).get(key) for key in parts}
+        for key, tell in parts.items():
+            with self._defects.isolated(f"status.{key}"):
+                ledgers[key] = tell()
+        return ledgers
 
     async def _write_status(
         self, body: Object, conditions: tuple[Condition, ...], fields: dict[str, object]

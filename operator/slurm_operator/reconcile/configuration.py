@@ -210,7 +210,8 @@ class Configuration:
         overdue = config.is_overdue(running, datetime.datetime.now(datetime.UTC))
         more = "; the operator has slurmctld ask them again, a new pod helps in any case" if overdue else ""
         message = f"still with the configuration before: {shown(late)}{more}"
-        findings.tell(Reason.NODES_OUTDATED, message, Severity.WRONG if overdue else Severity.PROGRESSING)
+        severity = Severity.WRONG if overdue else Severity.PROGRESSING
+        findings.append(Finding(Reason.NODES_OUTDATED, message, severity))
         active = now.seen.active_config
         read = active is not None and config.is_read(active, running)
         if overdue and read and self._asked_nodes.is_over("nodes"):

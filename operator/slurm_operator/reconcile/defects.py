@@ -18,6 +18,7 @@ class Defects:
 
     def __init__(self) -> None:
         self._there: dict[str, list[Finding]] = {}
+        self._ran = set[str]()
         self._logged: dict[str, set[str]] = {}
 
     @contextlib.contextmanager
@@ -37,6 +38,7 @@ class Defects:
         except Exception as error:
             defects.append(Defect(part, error))
         self.log(part, defects)
+        self._ran.add(part)
         self._there[part] = of_defects(defects, severity=severity)
 
     def log(self, of: str, defects: Sequence[Defect]) -> None:
@@ -47,9 +49,14 @@ class Defects:
                 log.error("part of a pass failed: %s: %s", of, defect.part, exc_info=defect.error)
         self._logged[of] = {f"{defect.part}: {defect.words}" for defect in defects}
 
-    def has(self, part: str) -> bool:
-        """Return whether a part ended with a defect."""
-        return bool(self._there.get(part))
+    def of(self, part: str) -> list[Finding]:
+        """Return the findings about a part that ended with a defect; none about one that did not."""
+        return self._there.get(part, [])
+
+    def end_pass(self) -> None:
+        """Forget the parts that this pass did not have: a node set that is gone has none any more."""
+        self._there = {part: findings for part, findings in self._there.items() if part in self._ran}
+        self._ran.clear()
 
     @property
     def findings(self) -> list[Finding]:

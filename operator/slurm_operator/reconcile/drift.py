@@ -23,11 +23,11 @@ from contract.conditions import ConditionType, Reason
 from slurm_operator import execute, metrics, observe
 from slurm_operator.clients.informer import Informer, Watch, plural
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
-from slurm_operator.clients.lease import Lease
+from slurm_operator.clients.lease import Lease, NotLeading
 from slurm_operator.clients.watched_reads import Reads
 from slurm_operator.decide.cluster.drift import restore, rounds
 from slurm_operator.decide.cluster.requeue import Outcome
-from slurm_operator.findings import Condition, Finding
+from slurm_operator.findings import Condition, Defect, Finding, of_defects
 from slurm_operator.parse.pods import parse_pod
 
 log = logging.getLogger(__name__)
@@ -88,12 +88,22 @@ class DriftReconciler:
         return declared is not None and declared.get("data") != data
 
     async def run(self) -> Outcome:
-        """Do one round and return how soon another should follow.
+        """Do one round and return how soon another should follow. What else it raises is told, since nothing is held.
 
         Raises:
             KubernetesError: the API server was away; the next round begins anew.
             NotLeading: the lease is not ours any more.
         """
+        try:
+            return await self._round()
+        except (KubernetesError, NotLeading, TimeoutError):
+            raise
+        except Exception as error:
+            told = of_defects([Defect("what restores declared objects", error)])
+            self._say(Condition(ConditionType.HEALING, "Unknown", told[0].reason, told[0].message), tuple(told))
+            raise
+
+    async def _round(self) -> Outcome:
         if not self._lease.held():
             metrics.HEALING_PAUSED.set(0)  # Another operator tells it now.
         self._lease.check()
@@ -124,7 +134,7 @@ class DriftReconciler:
                 return Outcome.PROGRESSING  # The watch of the ledger is late.
         for check in plan.checks:
             await self._check(bodies[0], check, now)
-        tried = {_key(check) for check in plan.checks}
+        tried = {check.key for check in plan.checks}
         for key in [key for key in self._failures if key in live and key not in tried | plan.resting]:
             del self._failures[key]  # The object is as declared, or deleted for good.
         failed = (failure.problem for failure in self._failures.values() if failure.problem)
@@ -162,7 +172,7 @@ class DriftReconciler:
         )
 
     async def _check(self, cluster: Object, check: restore.Check, now: datetime.datetime) -> None:
-        key = _key(check)
+        key = check.key
         work = self._restore(check)
 
         async def counted() -> str:
@@ -186,7 +196,9 @@ class DriftReconciler:
         api, kinds, name = declared["apiVersion"], plural(declared["kind"]), declared["metadata"]["name"]
         sized = restore.sized_by_operator(declared)
         if before is None and sized:
-            pods = await self._api.list_as(parse_pod, "v1", "pods", _selector(declared))
+            labels = declared["spec"]["selector"]["matchLabels"].items()
+            selector = ",".join(f"{key}={value}" for key, value in labels)
+            pods = await self._api.list_as(parse_pod, "v1", "pods", selector)
             size = restore.size_of(name, (pod.name for pod in pods))
             # The operator creates the set with a size first. Pulumi's fields have none, and Kubernetes would fill in 1.
             made = {**declared, "spec": {**declared["spec"], "replicas": size}}
@@ -208,9 +220,9 @@ class DriftReconciler:
             version = {"resourceVersion": before["metadata"]["resourceVersion"]}
             await self._api.delete(api, kinds, name, version, orphan=orphan)
             return f"deleted {declared['kind']} {name}, to make it anew: what was changed cannot be changed back"
-        self._clean[_key(check)] = restore.fingerprint(after)
+        self._clean[check.key] = restore.fingerprint(after)
         self._informer.store(after)
-        edited = self._edited.pop(_key(check), before)  # An apply that failed has left an object without its editor.
+        edited = self._edited.pop(check.key, before)  # An apply that failed has left an object without its editor.
         return restore.describe(before and edited, after)
 
     async def _hand_over(self, declared: restore.Object, before: restore.Object) -> restore.Object:
@@ -238,14 +250,6 @@ class DriftReconciler:
         if declared["kind"] == "PersistentVolumeClaim":
             return False
         return await self._api.would_be_created(declared["apiVersion"], plural(declared["kind"]), declared)
-
-
-def _key(check: restore.Check) -> restore.Key:
-    return check.declared["kind"], check.declared["metadata"]["name"]
-
-
-def _selector(declared: restore.Object) -> str:
-    return ",".join(f"{key}={value}" for key, value in declared["spec"]["selector"]["matchLabels"].items())
 
 
 def _ledger(data: Mapping[str, str], payloads: Mapping[str, str]) -> rounds.Ledger | None:

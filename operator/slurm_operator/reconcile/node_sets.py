@@ -21,10 +21,12 @@ from slurm_operator.decide.node_sets.node_set import Decision
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.execute import Executor
 from slurm_operator.findings import Condition, Finding, Findings, Severity, of_defects
+from slurm_operator.parse.resources import parse_node_set
 from slurm_operator.reconcile.defects import Defects
 from slurm_operator.reconcile.pass_budget import LOOKED_AFTER_SECONDS, PassBudget
 from slurm_operator.reconcile.reservations import Reservations
 from slurm_operator.reconcile.slurm_look import SlurmLook, known
+from slurm_operator.state.resources import NodeSet
 from slurm_operator.state.slurm import Nodes, Running, SlurmJob, Unknown
 
 log = logging.getLogger(__name__)
@@ -76,6 +78,17 @@ class NodeSets:
         self._untold: dict[str, tuple[float, list[Finding]]] = {}
         """Node sets whose status could not be written: when it is tried again, and why."""
 
+    async def read(self, bodies: Mapping[str, Object]) -> tuple[NodeSet, ...]:
+        """Read the NodeSets; one that can't be read is left alone and told, and nobody knows if jobs can run."""
+        node_sets = list[NodeSet]()
+        for name, body in sorted(bodies.items()):
+            part = f"reading of node set {name}"
+            with self._defects.isolated(part, Severity.WRONG | Severity.UNKNOWN):
+                node_sets.append(parse_node_set(body))
+            if defects := self._defects.of(part):
+                await self._executor.tell_defects(body, defects)
+        return tuple(node_sets)
+
     async def look(
         self,
         rest: SlurmRest,
@@ -120,7 +133,7 @@ class NodeSets:
             if budget.is_over(ends):
                 break
             self._last, node_set = name, served.sets[name]
-            if self._defects.has(_status_of(name)):
+            if self._defects.of(_status_of(name)):
                 continue  # It could not remember what is done.
             with self._defects.isolated(f"actions of node set {name}"):
                 problems += await self._execute(rest, bodies[name], node_set, jobs, ends)

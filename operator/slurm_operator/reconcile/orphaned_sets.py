@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from slurm_operator import observe
 from slurm_operator.clients.kubernetes import Object
@@ -12,10 +12,10 @@ from slurm_operator.clients.watched_reads import Reads
 from slurm_operator.decide.cluster import serving
 from slurm_operator.decide.node_sets import deletion
 from slurm_operator.execute import Executor
-from slurm_operator.parse.resources import parse_node_set
 from slurm_operator.reconcile import configuration
 from slurm_operator.reconcile.node_sets import NodeSets
 from slurm_operator.reconcile.pass_budget import PassBudget
+from slurm_operator.state.resources import NodeSet
 
 
 class OrphanedSets:
@@ -27,12 +27,13 @@ class OrphanedSets:
         self._executor = executor
         self._node_sets = node_sets
 
-    async def finish_deletions(self, bodies: Mapping[str, Object], served: str, budget: PassBudget) -> None:
+    async def finish_deletions(
+        self, every: Sequence[NodeSet], bodies: Mapping[str, Object], served: str, budget: PassBudget
+    ) -> None:
         """Go on deleting NodeSets that are not served.
 
         Their SlurmCluster went first, as it does when Pulumi destroys a stack, or they share another's StatefulSet.
         """
-        every = [parse_node_set(body) for body in bodies.values()]
         leaving = [node_set for node_set in every if node_set.deleting and node_set.finalizer_url is not None]
         shared = [node_set for node_set in leaving if serving.is_shared(every, node_set)]
         for node_set in shared:
@@ -51,12 +52,13 @@ class OrphanedSets:
                     await self._node_sets.say(bodies[name], served_set)
             await self._node_sets.act(rest, there, bodies, budget)
 
-    async def say_that_no_cluster_is_there(self, set_bodies: Mapping[str, Object]) -> None:
+    async def say_that_no_cluster_is_there(self, every: Sequence[NodeSet], bodies: Mapping[str, Object]) -> None:
         """Take back what was said of node sets whose cluster went: nobody looks at their nodes any more."""
-        staying = [body for body in set_bodies.values() if "deletionTimestamp" not in body["metadata"]]
-        told = [body for body in staying if body.get("status", {}).get("conditions")]
-        for body in told:
-            missing = serving.without_cluster(parse_node_set(body))
-            status_now = body["status"]
+        for node_set in every:
+            body = bodies[node_set.name]
+            status_now = body.get("status", {})
+            if node_set.deleting or not status_now.get("conditions"):
+                continue
+            missing = serving.without_cluster(node_set)
             fields = {key: status_now.get(key) for key in ("replicas", "selector", "updating", "restarts")}
             await self._executor.tell(body, missing.conditions(""), fields, all_of_them=True)

@@ -16,7 +16,6 @@ from slurm_operator.execute import Executor
 from slurm_operator.findings import Finding
 from slurm_operator.reconcile.defects import Defects
 from slurm_operator.reconcile.pass_budget import PassBudget
-from slurm_operator.state.resources import NodeSet
 from slurm_operator.state.slurm import Reservation
 
 log = logging.getLogger(__name__)
@@ -52,18 +51,18 @@ class Reservations:
         return [dataclasses.replace(state, reservations=self._seen) for state in sets]
 
     async def end_left_over(
-        self, rest: SlurmRest, body: Object, node_sets: Iterable[NodeSet], budget: PassBudget
+        self, rest: SlurmRest, body: Object, node_sets: Iterable[str], budget: PassBudget
     ) -> list[Finding]:
         """Delete our reservations of node sets that are gone; returned is what failed.
 
         Args:
             rest: the cluster's slurmrestd.
             body: the cluster's resource, for Events.
-            node_sets: all that there are.
+            node_sets: names of all that there are.
             budget: the time of this pass; there is always enough for a little.
         """
         problems, ends = list[Finding](), budget.ends()
-        for decided in window.left_over(self._seen or (), (node_set.name for node_set in node_sets)):
+        for decided in window.left_over(self._seen or (), node_sets):
             if not budget.is_over(ends):
                 problems += await self._executor.execute(rest, body, decided)
         return problems

@@ -74,6 +74,11 @@ def waiting(cluster: SmallCluster) -> str:
 
 
 def test_what_somebody_said_of_a_node_outlives_its_pod_and_slurmctlds_restart(cluster: SmallCluster) -> None:
+    show = f"scontrol -o show node {SECOND}"
+    features = ",".join([*re.findall(r" AvailableFeatures=(\S+)", slurm(cluster, show)), "big"])
+    given = f"comment=rack-7 availablefeatures={features} activefeatures={features}"
+    slurm(cluster, f"scontrol update nodename={SECOND} {given}")
+    slurm(cluster, f"scontrol create reservation=later starttime=now+2days duration=60 user=root nodes={SECOND}")
     for state, reason in (("drain", "bad-fan"), ("fail", "rma-123")):
         slurm(cluster, f"scontrol update nodename={SECOND} state={state} reason={reason}")
         cluster.end(SECOND)
@@ -82,7 +87,12 @@ def test_what_somebody_said_of_a_node_outlives_its_pod_and_slurmctlds_restart(cl
         kept = record(cluster)
         assert state.upper() in kept["State"].split("+"), kept
         assert kept["Reason"] == reason
+        shown = slurm(cluster, show)
+        assert f" ActiveFeatures={features} " in shown
+        assert " Comment=rack-7" in shown
+        assert f" Nodes={SECOND} " in slurm(cluster, "scontrol -o show reservation later")
         slurm(cluster, f"scontrol update nodename={SECOND} state=resume")
+    slurm(cluster, "scontrol delete reservation=later")
 
 
 def test_what_a_node_says_of_itself_is_roots_word_to_slurm(cluster: SmallCluster) -> None:

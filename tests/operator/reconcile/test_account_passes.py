@@ -301,9 +301,21 @@ def test_a_slurmdbd_that_stays_silent_is_told_of_and_asked_now_and_then(passes: 
 def test_a_changed_declaration_hides_no_silence(passes: Passes) -> None:
     passes.run(DECLARED)
     passes.database.trouble = SlurmError(Trouble.UNREACHABLE, "no answer in time")
+    assert passes.run(DECLARED) == []
     passes.now += SILENT_SECONDS
     (told,) = passes.run(Declared(BIO))
     assert told.message == "accounts can't be read: no answer in time"
+
+
+def test_one_look_without_an_answer_is_not_told_however_long_ago_the_last_answer_was(passes: Passes) -> None:
+    passes.run(DECLARED)
+    passes.run(DECLARED)
+    passes.database.trouble = SlurmError(Trouble.UNREACHABLE, "no answer in time")
+    passes.now += 3600
+    assert passes.run(DECLARED) == [], "no pass has looked"
+    passes.now += 3600
+    assert passes.run(DECLARED, ready=False) == []
+    assert passes.run(DECLARED) == [], "slurmdbd was away"
 
 
 def test_an_operator_without_the_lease_changes_nothing(passes: Passes) -> None:

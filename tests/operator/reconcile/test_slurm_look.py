@@ -16,7 +16,8 @@ from tests.operator.played.played_listing import Clock, PlayedRest
 from tests.operator.states.record_sizes import LARGE, SMALL, declares, sized
 from tests.operator.states.seen_clusters import BLIND
 from tests.operator.states.sets import node, state
-from tests.operator.states.updates import NEW
+from tests.operator.states.updates import NEW, pod
+from tests.operator.states.updates import state as updated
 
 
 class Nodes(PlayedRest):
@@ -49,3 +50,14 @@ def test_the_job_that_keeps_a_record_is_told_between_looks_at_jobs_too_but_not_f
     assert told(state(0, 0)) == [7]
     clock.now += TOLD_SECONDS
     assert told(state(0, 0)) == []
+
+
+def test_the_job_that_a_reboot_waits_for_is_looked_at() -> None:
+    clock = Clock()
+    asked = node("cpu-0", "MIXED", "DRAIN", "REBOOT_REQUESTED", cpus=1, reason="Reboot ASAP", reason_user="alice")
+    rest = Nodes(asked, {"7": "RUNNING"})
+    look = SlurmLook(JobListing(clock), Defects(), clock)
+    seen = look.look(rest, [updated([pod("cpu-0", NEW)])], BLIND, PassBudget(clock), jobs_told=False)
+    jobs = asyncio.run(seen).jobs
+    assert not isinstance(jobs, Unknown)
+    assert [job.job_id for job in jobs] == [7]

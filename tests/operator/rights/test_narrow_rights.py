@@ -1,4 +1,4 @@
-"""Rights of the operator's ServiceAccount to write pods, Kubernetes nodes and NodeSets; others are not bound."""
+"""Rights of the operator's ServiceAccount to write pods, Kubernetes nodes and NodeSets, and to read Secrets."""
 
 from __future__ import annotations
 
@@ -241,6 +241,20 @@ def test_a_right_by_mistake_opens_nothing_more_in_its_namespace(mistake: Stack, 
     node_set = {"apiVersion": names.API_VERSION, "kind": "NodeSet", "metadata": metadata, "spec": nodes}
     assert "makes and deletes no NodeSet" in mistake.create(node_set)
     assert "makes and deletes no Kubernetes nodes" in mistake.call("DELETE", f"/api/v1/nodes/{node}")
+
+
+def test_of_secrets_it_reads_the_declared_ones_and_the_ledger_alone(objects: Stack) -> None:
+    secrets = objects.path("Secret")
+    declared = [each for each in objects.held if each["kind"] == "Secret"]
+    assert declared
+    for secret in declared:
+        objects.declare(secret)
+        assert objects.call("GET", f"{secrets}/{secret['metadata']['name']}") == ""
+    for ledger in (names.LEDGER, names.LEDGER_PAYLOADS):
+        objects.declare({"apiVersion": "v1", "kind": "Secret", "metadata": objects.metadata(ledger)})
+        assert objects.call("GET", f"{secrets}/{ledger}") == ""
+    assert "cannot get" in objects.call("GET", f"{secrets}/strangers")
+    assert "cannot list" in objects.call("GET", secrets)
 
 
 def test_nobody_else_is_bound(admin: Admin, stack: Stack) -> None:

@@ -140,7 +140,10 @@ class JobListing:
                 rows = collections.Counter(asked_as(number) for number, words in states if "PENDING" in words)
                 async for number, jobs in self.one_by_one(rest, asked):
                     counted.update(_nodes_asked_for(number, jobs, rows[number]))
-                return counted if len(asked) == len(waiting) else _as_many(counted, len(waiting) / max(1, len(asked)))
+                if len(asked) == len(waiting):
+                    return counted
+                times = len(waiting) / max(1, len(asked))  # Some of the jobs stand for all.
+                return {partition: math.ceil(nodes * times) for partition, nodes in counted.items()}
         except (SlurmError, TimeoutError):
             return None
 
@@ -242,11 +245,6 @@ def _nodes_asked_for(number: str, jobs: Sequence[SlurmJob], rows: int) -> collec
         if _could_start(job):
             counted.update(dict.fromkeys(job.partitions, times * job.node_count))
     return counted
-
-
-def _as_many(counted: Mapping[str, int], times: float) -> dict[str, int]:
-    """Return the counts of some jobs, scaled to all of them."""
-    return {partition: math.ceil(nodes * times) for partition, nodes in counted.items()}
 
 
 def asked_as(number: str) -> str:

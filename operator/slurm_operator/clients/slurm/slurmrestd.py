@@ -58,7 +58,8 @@ class SlurmRest(HangingJobs):
         listed = answers.listed("nodes", answer.nodes)
         known = self._nodes or {}
         # An unchanged record stays the same object: two listings of thousands of nodes share all but what changed.
-        nodes = {node.name: _same(known.get(node.name), node) for node in map(records.node, listed)}
+        read = map(records.node, listed)
+        nodes = {node.name: known[node.name] if known.get(node.name) == node else node for node in read}
         if len(nodes) != len(listed):
             raise SlurmError(Trouble.UNUSABLE, "nodes: a node is listed twice")
         self._nodes = nodes
@@ -272,10 +273,6 @@ class SlurmRest(HangingJobs):
 
 def _number(time: datetime.datetime) -> dict[str, object]:
     return {"set": True, "infinite": False, "number": int(time.timestamp())}
-
-
-def _same(before: SlurmNode | None, now: SlurmNode) -> SlurmNode:
-    return before if before == now and before is not None else now
 
 
 def _node_path(name: str) -> str:

@@ -16,6 +16,7 @@ from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.state.kubernetes import Kubernetes, Workload
 from slurm_operator.state.resources import NodeSet
 from slurm_operator.state.slurm import Census, Nodes, SlurmJob, Unknown
+from slurm_operator.timestamps import timestamp
 
 MOST_SPANS = 8
 MOST_NAMES = 16
@@ -58,7 +59,7 @@ def summary(census: Census | Unknown, seen: Kubernetes, nodes: Nodes, now: datet
             for node_set in seen.node_sets
         ],
     }
-    return {"countedAt": _timestamp(now), **_without_empty(counts)}
+    return {"countedAt": timestamp(now), **_without_empty(counts)}
 
 
 def told(latest: Counts | None, before: Counts | None) -> Counts | None:
@@ -187,7 +188,7 @@ def _node_set(node_set: NodeSet, workload: Workload | None, places: Sequence[tup
     for least, most, number in spans(collections.Counter(place for place, _ in places)):
         ends = [job.ends for place, job in places if least <= place <= most]
         known = [end for end in ends if end is not None]
-        until = {"until": _timestamp(max(known))} if len(known) == len(ends) else {}
+        until = {"until": timestamp(max(known))} if len(known) == len(ends) else {}
         rows.append({"first": least, "last": most, "jobs": number, **until})
     return {
         "name": node_set.name,
@@ -238,10 +239,6 @@ def _names(values: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 def _without_empty(counts: Counts) -> Counts:
     return {key: value for key, value in counts.items() if value}
-
-
-def _timestamp(moment: datetime.datetime) -> str:
-    return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _moment(counts: Counts) -> datetime.datetime:

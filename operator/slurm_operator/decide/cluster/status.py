@@ -96,13 +96,15 @@ def node_set(state: NodeSetState) -> tuple[Counts, Findings]:
     }
     down, drained, usable = (standing[kind] for kind in (Standing.DOWN, Standing.DRAINED, Standing.USABLE))
     if down:
-        findings.tell(Reason.NODES_DOWN, f"down in Slurm: {_with_reasons(down)}", Severity.BLOCKING | Severity.WRONG)
+        words, severity = f"down in Slurm: {_with_reasons(down)}", Severity.BLOCKING | Severity.WRONG
+        findings.append(Finding(Reason.NODES_DOWN, words, severity))
     by_people = [node for node in drained if drains.is_by_person(node)]
     findings += same_check.findings(state)
     if others := [node for node in drained if node not in by_people]:
         findings.append(Finding(Reason.NODES_DRAINED, f"drained: {_with_reasons(others)}"))
     if by_people:
-        findings.tell(Reason.DRAINED_BY_PEOPLE, f"drained by {_with_authors(by_people)}", Severity.INFORMATION)
+        words = f"drained by {_with_authors(by_people)}"
+        findings.append(Finding(Reason.DRAINED_BY_PEOPLE, words, Severity.INFORMATION))
     counts = Counts(
         wanted=state.wanted,
         ready=len(usable),
@@ -224,7 +226,7 @@ def cluster(kubernetes: Kubernetes, nodes: Nodes | Unknown, sets: Findings, coun
         message = f"revision {revision} is not fully declared: the ledger says {has}"
         if Unread.LEDGER in kubernetes.unread:
             message = f"nobody knows if revision {revision} is fully declared: {Unread.LEDGER} can't be read"
-        findings.tell(Reason.LEDGER_MISMATCH, message, Severity.BLOCKING | Severity.PROGRESSING)
+        findings.append(Finding(Reason.LEDGER_MISMATCH, message, Severity.BLOCKING | Severity.PROGRESSING))
     is_shown = Unread.CONFIGURATION not in kubernetes.unread
     if is_shown and kubernetes.desired_config is None and kubernetes.active_config is None:
         name = kubernetes.cluster.desired_config
@@ -233,7 +235,7 @@ def cluster(kubernetes: Kubernetes, nodes: Nodes | Unknown, sets: Findings, coun
     if daemons.is_controller_old(kubernetes):
         why = daemons.holds_controller(kubernetes)
         message = f"slurmctld is updated to its current template{why and f': {why}'}"
-        findings.tell(Reason.CONTROLLER_UPDATING, message, Severity.BLOCKING | Severity.PROGRESSING)
+        findings.append(Finding(Reason.CONTROLLER_UPDATING, message, Severity.BLOCKING | Severity.PROGRESSING))
     findings += sets
     if not findings.blocking and not findings.unknown and counts.wanted and not counts.ready:
         findings.append(Finding(Reason.NO_USABLE_NODES, f"none of {counts.wanted} nodes takes jobs", Severity.BLOCKING))
@@ -260,7 +262,7 @@ def _judge_daemons(findings: Findings, kubernetes: Kubernetes, nodes: Nodes | Un
         elif not workload.is_ready:
             ready = f"{workload.ready} of {workload.replicas} ready in the current generation"
             why = daemons.first_trouble(filter(is_its_pod, kubernetes.pods.values())) or refused_pods.suffix(workload)
-            findings.tell(reason, f"{title}: {ready}{why}", Severity.BLOCKING | Severity.PROGRESSING)
+            findings.append(Finding(reason, f"{title}: {ready}{why}", Severity.BLOCKING | Severity.PROGRESSING))
     if isinstance(nodes, Unknown):
         findings.append(Finding(Reason(nodes.reason), nodes.message, Severity.UNKNOWN))
         if not any(

@@ -80,7 +80,8 @@ def before_reading(
     if lost & after.keys() or (lost and not (_is_ours(active) and _is_ours(wanted))):
         return _losing(losing)
     places = [(name, kept, slurm_node_set(name.rpartition("-")[0])) for name, (kept, _) in left.items()]
-    new = {of for of in used - _in_trees(in_use, before) if _is_our_tree(wanted, of[0])}
+    there = {of for of in in_use if "tree" in before.get(of[0], {})}
+    new = {of for of in used - there if _is_ours(wanted) and "tree" in after.get(of[0], {})}
     late = [
         (name, tree) for name, kept, own in places for tree, of in new if of == own and not topology.is_in(kept, tree)
     ]
@@ -107,10 +108,6 @@ def _leaving(nodes: Nodes, before: topology.Entries, files: Mapping[str, str]) -
         kept, gone = topology.without(node.topology or "", before, after)
         if gone:
             yield UpdateNode(name, topology=kept)
-
-
-def _in_trees(used: frozenset[tuple[str, str]], entries: topology.Entries) -> frozenset[tuple[str, str]]:
-    return frozenset(of for of in used if "tree" in entries.get(of[0], {}))
 
 
 def _before_their_nodes(
@@ -167,10 +164,6 @@ def _rows(files: Mapping[str, str]) -> list[Mapping[str, Any]]:
 def _is_ours(files: Mapping[str, str]) -> bool:
     """Return whether the program wrote the topologies: nodes have places in them only by their records."""
     return files.get(names.TOPOLOGY_YAML, names.TOPOLOGIES_MARK).startswith(names.TOPOLOGIES_MARK)
-
-
-def _is_our_tree(files: Mapping[str, str], name: str) -> bool:
-    return _is_ours(files) and "tree" in topology.of_files(files).get(name, {})
 
 
 def _unseen(changed: list[str], active: Mapping[str, str], nodes: Unknown) -> Finding | None:

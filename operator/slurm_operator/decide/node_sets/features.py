@@ -51,7 +51,7 @@ def _change(state: NodeSetState, worker: Worker) -> UpdateNode:
     if node is None:
         return UpdateNode(worker.name)
     differ = wanted is not None and node.features is not None and frozenset(wanted) != node.features
-    weight = node_weight(*weights, _ordinal(worker.name)) if weights else None
+    weight = node_weight(*weights, int(worker.name.rpartition("-")[2])) if weights else None
     return UpdateNode(
         worker.name,
         wanted if differ else None,
@@ -83,7 +83,3 @@ def _features(state: NodeSetState, worker: Worker) -> tuple[str, ...] | None:
 def _of_labels(k8s_node: K8sNode, keys: Container[str]) -> tuple[str, ...]:
     """Features made of labels, such as zone=a. With the `=`, none of them is the name of a node set."""
     return tuple(f"{key.rpartition('/')[2]}={value}" for key, value in k8s_node.labels if value and key in keys)
-
-
-def _ordinal(node: str) -> int:
-    return int(node.rpartition("-")[2])

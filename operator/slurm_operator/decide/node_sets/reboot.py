@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from contract.conditions import Reason
 from slurm_operator.actions import DeletePod, Purpose
-from slurm_operator.decide.nodes import slurm_nodes
+from slurm_operator.decide.nodes import slurm_nodes, waits
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.findings import Finding, shown, under_way
 from slurm_operator.state.slurm import SlurmNode
@@ -33,11 +33,14 @@ def actions(state: NodeSetState) -> list[DeletePod]:
 
 
 def findings(state: NodeSetState) -> list[Finding]:
-    """Nodes that start anew, since somebody asked for that."""
+    """Nodes that start anew since somebody asked for that, or do when their jobs have ended."""
+    asked = [worker.name for worker in state.members() if worker.node and slurm_nodes.waits_for_reboot(worker.node)]
+    when = "as scontrol reboot asked, {} starts anew when its jobs have ended"
+    waiting = [under_way(Reason.NODES_REBOOT, when.format(name) + waits.for_jobs([name], state.jobs)) for name in asked]
     there = [worker.name for worker in state.members() if worker.node and slurm_nodes.is_rebooting(worker.node)]
     why = f"; it waits: {state.hold}" if state.hold else ""
     told = f"{shown(there)} starts anew, as scontrol reboot asked{why}"
-    return [under_way(Reason.NODES_REBOOT, told)] if there else []
+    return [*([under_way(Reason.NODES_REBOOT, told)] if there else []), *waiting]
 
 
 def _there(state: NodeSetState) -> list[Worker]:

@@ -11,22 +11,24 @@ import datetime
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from contract import node_notes
 from slurm_operator.decide.nodes import notes, slurm_nodes
 from slurm_operator.findings import shown
 from slurm_operator.state.resources import HangPolicy
 from slurm_operator.state.slurm import Nodes, SeenQuietJob
+from slurm_operator.timestamps import timestamp
 
 MOST_JOBS = 100
 """Jobs that hang at once and are followed."""
 MOST_SUSPECTS = 50
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Hang:
+class Hang(msgspec.Struct, frozen=True, omit_defaults=True):
     """A job that hangs since that time; `requeued`: it is to be queued again, or was, and is not released yet."""
 
-    job_id: int
+    job_id: int = msgspec.field(name="id")
     partition: str
     since: datetime.datetime
     nodes: frozenset[str]
@@ -37,12 +39,11 @@ class Hang:
         """The words of the job's AdminComment, which its first node sends it."""
         first = min(self.nodes, default="")
         again = "; it is queued again, to run on other nodes" if self.requeued else ""
-        quiet = f"no CPU time used, or an old heartbeat, since {_time(self.since)} on {shown(sorted(self.nodes))}"
+        quiet = f"no CPU time used, or an old heartbeat, since {timestamp(self.since)} on {shown(sorted(self.nodes))}"
         return f"{node_notes.HANGS}{quiet}{again}, told by {first}"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Suspect:
+class Suspect(msgspec.Struct, frozen=True):
     """A node on which jobs hung: how many, and when the last of them was found."""
 
     jobs: int
@@ -143,12 +144,13 @@ def decide(
             continue
         if known is None or known.nodes != job.nodes:
             known = Hang(job_id, job.partition, since, job.nodes)
-            suspects |= {node: Suspect(_count(suspects, node) + 1, now) for node in job.nodes}
+            counts = {node: suspects[node].jobs if node in suspects else 0 for node in job.nodes}
+            suspects |= {node: Suspect(count + 1, now) for node, count in counts.items()}
         goes_elsewhere = policy.requeues and job.requeues and _has_others(job, nodes)
         if told.jobs.get(job_id) == known and goes_elsewhere and known.requeued:
             steps.append(Requeue(known))
         elif told.jobs.get(job_id) == known:
-            known = dataclasses.replace(known, requeued=goes_elsewhere)
+            known = msgspec.structs.replace(known, requeued=goes_elsewhere)
         jobs[job_id] = known
         if job.comment != known.comment and job.comment.startswith(node_notes.HANGS if job.comment else ""):
             steps.insert(0, Tell(job_id, known.comment))
@@ -173,27 +175,16 @@ def hangs_since(
 def read(status: Mapping[str, Any] | None) -> Ledger:
     """Read status.hangs."""
     rows = status or {}
-    jobs = {
-        row["id"]: Hang(
-            row["id"], row["partition"], _moment(row["since"]), frozenset(row["nodes"]), row.get("requeued", False)
-        )
-        for row in rows.get("jobs", ())
-    }
-    suspects = {row["node"]: Suspect(row["jobs"], _moment(row["last"])) for row in rows.get("suspects", ())}
-    return Ledger(jobs, suspects)
+    hangs = msgspec.convert(rows.get("jobs", ()), tuple[Hang, ...])
+    suspects = {row["node"]: msgspec.convert(row, Suspect) for row in rows.get("suspects", ())}
+    return Ledger({hang.job_id: hang for hang in hangs}, suspects)
 
 
 def written(ledger: Ledger) -> dict[str, Any]:
     """Return status.hangs; empty if nothing is known."""
-    jobs = [
-        {"id": job_id, "partition": hang.partition, "since": _time(hang.since), "nodes": sorted(hang.nodes)}
-        | ({"requeued": True} if hang.requeued else {})
-        for job_id, hang in sorted(ledger.jobs.items())
-    ]
-    suspects = [
-        {"node": node, "jobs": suspect.jobs, "last": _time(suspect.last)} for node, suspect in ranked(ledger.suspects)
-    ]
-    lists = {"jobs": jobs, "suspects": suspects}
+    hangs = [hang for _, hang in sorted(ledger.jobs.items())]
+    suspects = [{"node": node, **msgspec.to_builtins(suspect)} for node, suspect in ranked(ledger.suspects)]
+    lists = {"jobs": msgspec.to_builtins(hangs, order="sorted"), "suspects": suspects}
     return {key: rows for key, rows in lists.items() if rows}
 
 
@@ -214,15 +205,3 @@ def _has_others(job: SeenQuietJob, nodes: Nodes) -> bool:
     out = job.nodes | job.excluded
     others = [node for name, node in nodes.items() if name not in out and name.rpartition("-")[0] in sets]
     return sum(slurm_nodes.is_usable(node) for node in others) >= job.node_count
-
-
-def _count(suspects: Mapping[str, Suspect], node: str) -> int:
-    return suspects[node].jobs if node in suspects else 0
-
-
-def _moment(text: str) -> datetime.datetime:
-    return datetime.datetime.fromisoformat(text)
-
-
-def _time(moment: datetime.datetime) -> str:
-    return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -11,12 +11,16 @@ import re
 from collections.abc import Iterable
 
 from contract import reasons
+from slurm_operator.findings import shown
 from slurm_operator.state.kubernetes import K8sNode
 from slurm_operator.state.resources import NodeCondition
 
 _A_WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _A_TYPE = re.compile("[= ]")
 """The character after a type in a drain's reason."""
+_SHOWN = 5
+"""Conditions that a drain's reason names: a node set may have 32, each with a long type."""
+_HAS_MORE = re.compile(r" and \d+ more$")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,7 +33,7 @@ class Verdicts:
     def words(self, k8s_node: str) -> str:
         """Return a sentence about the conditions that fail, or else about those that are unknown; empty for none."""
         told = self.failed or self.unknown
-        return f"{k8s_node} says {', '.join(words for _, words in told)}" if told else ""
+        return f"{k8s_node} says {shown([words for _, words in told], _SHOWN)}" if told else ""
 
     def keep(self, reason: str, k8s_node: str) -> bool:
         """Return whether a drain for a condition stays, since nobody knows whether that still holds.
@@ -43,7 +47,8 @@ class Verdicts:
             return False
         said = (words.removeprefix("no ") for words in reason.removeprefix(begin).split(", "))
         named = {_A_TYPE.split(words)[0] for words in said}
-        return any(kind in named for kind, _ in self.unknown)
+        is_cut = _HAS_MORE.search(reason) is not None  # Any other condition may be one of those.
+        return any(is_cut or kind in named for kind, _ in self.unknown)
 
 
 def judge(k8s_node: K8sNode | None, wanted: Iterable[NodeCondition]) -> Verdicts:

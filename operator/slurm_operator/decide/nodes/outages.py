@@ -6,12 +6,13 @@ its outage: the node is still out of service.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import enum
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
+
+import msgspec
 
 from contract import reasons
 from slurm_operator import drains
@@ -40,9 +41,8 @@ class Span(enum.Enum):
     """From the drain to the moment at which the node took jobs again."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Outage:
-    """A node that was drained for a fault.
+class Outage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A node that was drained for a fault, as status.outages has it.
 
     Attributes:
         node: its name.
@@ -81,7 +81,7 @@ def follow(
     for outage in lasting.values():
         node = nodes.get(outage.node)
         if node is not None and slurm_nodes.is_usable(node):
-            ended.append(dataclasses.replace(outage, until=max(now, outage.since)))
+            ended.append(msgspec.structs.replace(outage, until=max(now, outage.since)))
         elif node is not None:
             now_open.append(_measured(outage, node))
         elif is_wanted(outage.node):
@@ -128,25 +128,15 @@ def measured(before: Iterable[Outage], after: Iterable[Outage]) -> Iterator[tupl
 
 def read(rows: Iterable[Mapping[str, Any]]) -> tuple[Outage, ...]:
     """Read status.outages."""
-    return tuple(
-        Outage(
-            row["node"],
-            row["check"],
-            row["reason"],
-            _moment(row["since"]),
-            row.get("detectSeconds"),
-            row.get("drainSeconds"),
-            _moment(row["until"]) if "until" in row else None,
-        )
-        for row in rows
-    )
+    return msgspec.convert(rows, tuple[Outage, ...])
 
 
 def written(outages: Iterable[Outage]) -> list[dict[str, Any]]:
     """Return status.outages: the latest that are over, and those that began last of the others."""
     known = list(outages)
     lasting = [outage for outage in known if outage.until is None][-MOST_OPEN:]
-    return [_row(outage) for outage in (*(outage for outage in known if outage.until), *lasting)]
+    rows: list[dict[str, Any]] = msgspec.to_builtins([*(outage for outage in known if outage.until), *lasting])
+    return rows
 
 
 def _measured(outage: Outage, node: SlurmNode) -> Outage:
@@ -155,30 +145,10 @@ def _measured(outage: Outage, node: SlurmNode) -> Outage:
     if outage.drain_seconds is not None or note.check != outage.check or note.first_failed is None:
         return outage
     detect = _seconds(note.well, note.first_failed) if note.well else None
-    return dataclasses.replace(outage, detect_seconds=detect, drain_seconds=_seconds(note.first_failed, outage.since))
+    drain = _seconds(note.first_failed, outage.since)
+    return msgspec.structs.replace(outage, detect_seconds=detect, drain_seconds=drain)
 
 
 def _seconds(begin: datetime.datetime, end: datetime.datetime) -> int:
     """Return a span in seconds; 0 where the clocks of two nodes differ by more."""
     return max(0, int((end - begin).total_seconds()))
-
-
-def _moment(text: str) -> datetime.datetime:
-    return datetime.datetime.fromisoformat(text)
-
-
-def _row(outage: Outage) -> dict[str, Any]:
-    row = {
-        "node": outage.node,
-        "check": outage.check,
-        "reason": outage.reason,
-        "since": _time(outage.since),
-        "detectSeconds": outage.detect_seconds,
-        "drainSeconds": outage.drain_seconds,
-        "until": _time(outage.until) if outage.until else None,
-    }
-    return {key: value for key, value in row.items() if value is not None}
-
-
-def _time(moment: datetime.datetime) -> str:
-    return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

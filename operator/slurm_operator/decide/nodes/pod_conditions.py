@@ -125,11 +125,7 @@ def _word(states: frozenset[str], *, working: bool) -> str:
         said = said | {"ALLOCATED", "MIXED", "IDLE", "COMPLETING"}
     else:
         word = base
-    return "".join(map(_camel, [word, *sorted(states - said - _SILENT)]))
-
-
-def _camel(word: str) -> str:
-    return word.title().replace("_", "")
+    return "".join(flag.title().replace("_", "") for flag in (word, *sorted(states - said - _SILENT)))
 
 
 def _message(node: SlurmNode) -> str:

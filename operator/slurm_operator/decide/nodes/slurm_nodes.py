@@ -150,6 +150,11 @@ def is_rebooting(node: SlurmNode) -> bool:
     return "REBOOT_ISSUED" in node.states
 
 
+def waits_for_reboot(node: SlurmNode) -> bool:
+    """Return whether `scontrol reboot ASAP` waits for the node's jobs."""
+    return "REBOOT_REQUESTED" in node.states and drains.is_drained(node) and has_work(node)
+
+
 def may_reboot(node: SlurmNode) -> bool:
     """Return whether Slurm has rebooted the node and the record shows no work."""
     return is_rebooting(node) and not has_work(node) and node.states <= _RESERVED_STATES | {"REBOOT_ISSUED"}

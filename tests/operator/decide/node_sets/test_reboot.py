@@ -97,6 +97,15 @@ def test_a_reboot_is_told_and_blocks_nothing() -> None:
     assert [*found] == [], "it takes jobs until it is idle"
 
 
+def test_a_reboot_that_waits_for_jobs_names_them_with_their_ends() -> None:
+    asked = node("cpu-0", "MIXED", "DRAIN", "REBOOT_REQUESTED", cpus=1, reason="Reboot ASAP", reason_user="alice")
+    runs = dataclasses.replace(job(7, "RUNNING", "cpu-0"), ends=NOW)
+    _, found = status.node_set(there().seen({"cpu-0": asked}, jobs=(runs,)))
+    assert [each.message for each in found if each.reason is Reason.NODES_REBOOT] == [
+        "as scontrol reboot asked, cpu-0 starts anew when its jobs have ended: job 7 (ends by 2026-01-01 00:00 UTC)"
+    ]
+
+
 def test_a_node_that_an_update_took_keeps_its_slot_while_it_is_rebooted() -> None:
     two = changed(state([pod("cpu-0", NEW, ready=False), pod("cpu-1")]), updating=frozenset({"cpu-0"}))
     assert update.holding_slots(two.seen({"cpu-0": rebooted(), "cpu-1": node("cpu-1")})) == {"cpu-0"}

@@ -88,6 +88,21 @@ def test_a_condition_that_nobody_knows_is_noted_and_lifts_no_drain_that_names_it
     assert Undrain("cpu-0") in decide(unknown, drained(FAILS.replace("k8s-0", "k8s-9"))), "that one was another"
 
 
+def test_a_drain_names_some_of_many_conditions_and_none_that_it_may_leave_out_lifts_it() -> None:
+    many = tuple(NodeCondition(f"{'Fault' * 12}{n}") for n in range(32))
+    all_fail = tuple((each.type, "True", "x" * 64) for each in many)
+    (drain,) = decide(state(all_fail, conditions=many))
+    assert isinstance(drain, Drain)
+    assert drain.reason.endswith(" and 27 more")
+    assert len(drain.reason) < 1000
+    all_but_the_last = tuple((each.type, "False", "") for each in many[:-1])
+    last_unknown = (*all_but_the_last, (many[-1].type, "Unknown", ""))
+    left = decide(state(last_unknown, conditions=many), drained(drain.reason))
+    assert not any(isinstance(each, Undrain) for each in left)
+    well = (*all_but_the_last, (many[-1].type, "False", ""))
+    assert decide(state(well, conditions=many), drained(drain.reason)) == [Undrain("cpu-0")]
+
+
 @pytest.mark.parametrize(("status", "words"), [("Unknown", "KernelDeadlock=Unknown"), ("", "no KernelDeadlock")])
 def test_the_policy_may_drain_for_what_nobody_knows(status: str, words: str) -> None:
     strict = (dataclasses.replace(DEADLOCK, unknown_drains=True),)

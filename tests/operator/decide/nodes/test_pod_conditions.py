@@ -11,8 +11,8 @@ import pytest
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError
 from slurm_operator.decide.nodes import pod_conditions
 from slurm_operator.execute import REFUSED
-from slurm_operator.reconcile import pod_conditions as writing
-from slurm_operator.reconcile.pod_conditions import PER_PASS, PodConditions
+from slurm_operator.reconcile.health import pod_conditions as writing
+from slurm_operator.reconcile.health.pod_conditions import PER_PASS, PodConditions
 from slurm_operator.report import Reporter
 from slurm_operator.state.kubernetes import Pod, PodCondition
 from slurm_operator.state.slurm import SlurmNode

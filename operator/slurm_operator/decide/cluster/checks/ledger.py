@@ -13,6 +13,7 @@ from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from contract import reasons
+from slurm_operator.timestamps import timestamp
 
 
 class Verdict(enum.StrEnum):
@@ -225,14 +226,14 @@ def _order(said: Latest) -> tuple[datetime.datetime, str, str]:
 
 def _checked(said: Latest, nodes: Iterable[str]) -> dict[str, Any]:
     why = {"why": said.why} if said.why else {}
-    return {"at": _time(said.at), "verdict": str(said.verdict), "nodes": sorted(nodes), **why}
+    return {"at": timestamp(said.at), "verdict": str(said.verdict), "nodes": sorted(nodes), **why}
 
 
 def _requested(request: Request | None, nodes: Container[str] | None) -> dict[str, Any]:
     if request is None:
         return {}
     left = sorted(node for node in request.nodes if nodes is None or node in nodes)
-    return {"text": request.text, "at": _time(request.at), **({"nodes": left} if left else {})}
+    return {"text": request.text, "at": timestamp(request.at), **({"nodes": left} if left else {})}
 
 
 def _job(job: CheckJob) -> dict[str, Any]:
@@ -241,14 +242,10 @@ def _job(job: CheckJob) -> dict[str, Any]:
         "others": [*job.others],
         "aim": "" if job.aim is Aim.TESTS else str(job.aim),
     }
-    fixed = {"id": job.job_id, "node": job.node, "submitted": _time(job.submitted)}
+    fixed = {"id": job.job_id, "node": job.node, "submitted": timestamp(job.submitted)}
     return fixed | {key: value for key, value in optional.items() if value}
 
 
 def _retry(retry: Retry) -> dict[str, Any]:
     optional = {"passes": retry.passes, "givenUp": retry.given_up}
     return {"node": retry.node, "why": retry.why} | {key: value for key, value in optional.items() if value}
-
-
-def _time(moment: datetime.datetime) -> str:
-    return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -36,6 +36,11 @@ class Check:
     declared: Object
     before: Object | None
 
+    @property
+    def key(self) -> Key:
+        """Return its kind and name."""
+        return self.declared["kind"], self.declared["metadata"]["name"]
+
 
 def body(check: Check) -> dict[str, Any]:
     """Return the body to apply: the declared fields, on the very object that was seen.

@@ -131,8 +131,7 @@ def plan(
 def refused(check: Check, last: Failure | None, why: Finding, now: datetime.datetime) -> Failure:
     """Record that a repair was refused, or not answered: the next try follows after twice the pause."""
     times = last.times + 1 if last else 1
-    name = title((check.declared["kind"], check.declared["metadata"]["name"]))
-    problem = Finding(why.reason, f"{name} cannot be restored: {why.message}"[:_WORDS])
+    problem = Finding(why.reason, f"{title(check.key)} cannot be restored: {why.message}"[:_WORDS])
     return Failure(times, now + _pause(times), _said(check.before), problem)
 
 
@@ -141,8 +140,8 @@ def conflicted(check: Check, last: Failure | None, now: datetime.datetime) -> Fa
     times = last.times + 1 if last else 1
     if times < CONFLICTS_TOLD:
         return Failure(times, now, "", None)
-    name = title((check.declared["kind"], check.declared["metadata"]["name"]))
-    problem = Finding(Reason.ACTION_FAILED, f"{name} cannot be restored: it is never as it was seen")
+    words = f"{title(check.key)} cannot be restored: it is never as it was seen"
+    problem = Finding(Reason.ACTION_FAILED, words)
     return Failure(times, now + _pause(times - CONFLICTS_TOLD + 1), "", problem)
 
 
