@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.vm.nfs_cluster import VERSIONS
-from tests.vm.nfs_server import NfsServer
+from tests.vm.nfs.nfs_cluster import VERSIONS
+from tests.vm.nfs.nfs_server import NfsServer
 
 OPTIONS = (
     "",

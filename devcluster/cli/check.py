@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from devcluster.machine.bootstrap import CHECKOUT, VENV
+from devcluster.machine.bootstrap import CHECKOUT, VENV, cache_folder
 from devcluster.machine.progress import say
 
 CHECK_DEADLINE_SECONDS = 900
@@ -66,10 +66,13 @@ def _is_shell_script(file: Path) -> bool:
 def commands() -> dict[str, list[str]]:
     """Return each check's command line, by its name."""
     tools = VENV / "bin"
+    types = cache_folder() / "mypy"
+    types.mkdir(parents=True, exist_ok=True)
     return {
         "format": [str(tools / "ruff"), "format", "--check", "."],
         "lint": [str(tools / "ruff"), "check", "."],
-        "types": [str(tools / "mypy"), *TYPED],
+        # A new checkout types what changed since another one; a lock has each see what the one before left.
+        "types": ["flock", "--no-fork", str(types), str(tools / "mypy"), f"--cache-dir={types}", *TYPED],
         "layers": [str(tools / "lint-imports"), "--no-cache"],
         "C format": [str(tools / "clang-format"), "--dry-run", "--Werror", *_tracked(*C_SOURCES)],
         "C": ["make", "-s", "-C", "native", "analyze"],

@@ -73,6 +73,8 @@ class Login:
             "ConnectTimeout": str(CONNECT_DEADLINE_SECONDS),
             "ServerAliveInterval": "15",
             "LogLevel": "ERROR",
+            # The first one of ssh's own list withstands quantum computers. It takes 90 ms of a core, and this one 14.
+            "KexAlgorithms": "curve25519-sha256",
         }
         return ["-F", "none", *(word for name, value in pairs.items() for word in ("-o", f"{name}={value}"))]
 

@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from devcluster import standin
+from devcluster.machine import go_programs
 from devcluster.machine.bootstrap import CHECKOUT, VENV, cache_folder
 from devcluster.machine.progress import StepFailed, say
 
@@ -67,7 +68,7 @@ class Stack:
 
     def environment(self) -> dict[str, str]:
         """Return the environment in which Pulumi's engine runs for this stack."""
-        return {**os.environ, **self.variables()}
+        return {**os.environ, **go_programs.ENVIRONMENT, **self.variables()}
 
     def variables(self) -> dict[str, str]:
         """Return the variables that environment() adds to the process's own."""

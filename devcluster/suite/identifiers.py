@@ -17,14 +17,17 @@ FOREIGN_NAMES = {
     "healed": "restored",
     "mend": "remount or repair",
     "people": "users, where they are accounts",
+    "take_jobs": "requeue_jobs",
 }
 """Whole names, without underscores around them and in lower case, each with what to say."""
 FOREIGN_PARTS = {
+    "agreement": "cross-field validation",
     "farewell": "prestop",
     "ghost": "orphaned record",
     "ghosts": "orphaned records",
     "healer": "drift reconciler",
     "keeper": "supervisor, roots controller, job_init",
+    "pace": "requeue_after",
     "rehearsal": "config dry run",
     "rung": "step of a repair",
     "trial": "probe",

@@ -15,8 +15,11 @@ USUAL_SECONDS = 10.0
 SHORT_SECONDS = 60.0
 """Shorter files fill up what the longer ones leave, whatever they do to a cluster."""
 ROUGH = frozenset(
-    f"tests/e2e/test_{name}.py"
-    for name in ("j_versions", "k_health", "k_removal", "l_away", "m_windows", "n_faults", "witness")
+    f"tests/e2e/{name}.py"
+    for name in (
+        *("jail/test_versions", "jail/test_witness", "nodes/test_health"),
+        *("operator/test_away", "operator/test_faults", "operator/test_removal", "operator/test_windows"),
+    )
 )
 """Files that change declared objects by hand, take the operator or nodes away, or leave another root.
 

@@ -16,6 +16,7 @@ from devcluster.machine.progress import Step, StepFailed, say
 from devcluster.vm import guest, kernel, nfs_tools, own_kernel
 
 FOLDER = "tests/vm"
+NFS = "tests/vm/nfs"
 KUBELET = "tests/vm/kubelet"
 """Tests of the whole dev cluster in the guest. They run only by path, since its start alone takes ten minutes."""
 FOR_A_KUBELET = guest.Size(memory_mib=9216, disk_gib=40, mappings=262_144)
@@ -126,9 +127,9 @@ def place() -> str:
 
 def halves() -> tuple[list[str], list[str]]:
     """Return the files of tests/vm that need NFS, and all others: about as many minutes each."""
-    files = sorted(str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / FOLDER).glob("test_*.py"))
-    nfs = [path for path in files if Path(path).name.startswith("test_nfs_")]
-    return nfs, [path for path in files if path not in nfs]
+    files = sorted(str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / FOLDER).glob("**/test_*.py"))
+    nfs = [path for path in files if path.startswith(f"{NFS}/")]
+    return nfs, [path for path in files if not path.startswith((f"{NFS}/", f"{KUBELET}/"))]
 
 
 def take_two_guests() -> bool:

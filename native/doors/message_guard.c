@@ -42,7 +42,7 @@
 /* The sockets of PMI-2. It lies in PMI2_FOLDER, if the configuration asks for it (docs/adr/0022). */
 #define PMI2_SOCKET "sock.pmi2."
 
-/* The messages of srun, sattach, sstat, scancel and scontrol to a node, as their user (tests/witness/rpcs.py). */
+/* The messages of srun, sattach, sstat, scancel and scontrol to a node, as their user (tests/witness/messages). */
 static const uint16_t for_users[] = {
     2013, /* REQUEST_JOB_ID */
     5019, /* REQUEST_JOB_STEP_STAT */

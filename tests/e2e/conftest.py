@@ -19,6 +19,7 @@ import pytest
 
 from devcluster.cli import up
 from devcluster.cli.login import Login
+from devcluster.machine import go_programs
 from devcluster.node import node_cli
 from devcluster.node.instance import Instance
 from devcluster.stacks.stack import PROGRAMS
@@ -88,7 +89,7 @@ class Slurm:
             "-n",
             NAMESPACE,
         ]
-        return _done([*command, *arguments], seconds, text)
+        return _done([*command, *arguments], seconds, text, {**os.environ, **go_programs.ENVIRONMENT})
 
     @functools.cached_property
     def looks(self) -> Looks:

@@ -261,7 +261,10 @@ class SmallCluster(Pods):
 
     def client(self, program: str) -> list[str]:
         """ssh, scp or sftp with the key of alice, in the cluster's network."""
-        options = ("BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR")
+        options = (
+            *("BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR"),
+            "KexAlgorithms=curve25519-sha256",  # As devcluster/cli/login.py, for the cores.
+        )
         return [
             *self.in_network(program, "-i", str(self._folder / "keys/alice")),
             *(word for option in options for word in ("-o", option)),

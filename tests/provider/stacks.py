@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
+from devcluster.machine import go_programs
 from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.standin import kubeconfig
 
@@ -72,6 +73,7 @@ class Stack:
         self.namespace = f"standin-{secrets.token_hex(4)}"
         path = os.pathsep.join([*map(str, [*programs, Path(sys.executable).parent]), "/usr/bin", "/bin"])
         self.environment = {
+            **go_programs.ENVIRONMENT,
             "PATH": path,
             "PYTHONPATH": str(CHECKOUT),
             "HOME": str(folder),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from components.config.storage import Nfs
-from tests.vm import nfs_cluster, test_nfs_cluster
+from tests.vm.nfs import nfs_cluster, test_nfs_cluster
 
 
 def test_a_cluster_on_nfs_is_tried_with_the_default_version_first() -> None:

@@ -7,9 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from tests.witness import commands, judge, options, outcomes, rpcs, variables
+from tests.witness import commands, judge, options, outcomes, variables
 from tests.witness.cluster import Cluster
 from tests.witness.limits import Limits
+from tests.witness.messages import rpcs
 from tests.witness.runs import Run, Who
 from tests.witness.values import LIMIT, LIMITS
 

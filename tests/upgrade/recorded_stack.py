@@ -12,6 +12,7 @@ from pathlib import Path
 import yaml
 
 from devcluster.cli.preview import unreachable_kubeconfig
+from devcluster.machine import go_programs
 from devcluster.machine.bootstrap import CHECKOUT
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -48,6 +49,7 @@ class RecordedStack:
         (folder / "kubeconfig").write_text(yaml.safe_dump(unreachable_kubeconfig()))
         stand_in = CHECKOUT / "devcluster/standin/bin"
         self.environment = {
+            **go_programs.ENVIRONMENT,
             "PATH": f"{stand_in}:{python}:{Path(sys.executable).parent}:{binaries}:{os.environ['PATH']}",
             "PULUMI_STANDIN_PYTHON": str(python / "python3"),
             "HOME": str(folder), "PULUMI_HOME": str(folder / "home"), "PULUMI_BACKEND_URL": f"file://{folder}",

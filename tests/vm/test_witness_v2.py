@@ -1,4 +1,4 @@
-"""The witness on cgroup v2, with groups that Slurm writes: as tests/e2e/test_witness.py, with more values.
+"""The witness on cgroup v2, with groups that Slurm writes: as tests/e2e/jail/test_witness.py, with more values.
 
 The whole of it in two parts, each of which the guest's 45 minutes are enough for:
 PULUMI_SLURM_WHOLE=1 PULUMI_SLURM_SEED=7 PULUMI_SLURM_PART=1/2 make test-vm TESTS=tests/vm/test_witness_v2.py

@@ -156,7 +156,7 @@ class NodeSets:
         wanted = state.node_set
         if not wanted.deleting and wanted.finalizer_url != rest.url:
             adding = self._executor.node_sets.add_finalizer(body, rest.url)
-            return await self._executor.attempt(body, "Guard", adding)
+            return await self._executor.attempt(body, "AddFinalizer", adding)
         if wanted.replicas is None and not state.is_missing:
             sizing = self._executor.node_sets.write_size(body, state.current)
             return await self._executor.attempt(body, "WriteSize", sizing)
@@ -182,7 +182,7 @@ class NodeSets:
     async def remove_finalizer(self, body: Object, decided: deletion.RemoveFinalizer) -> list[Finding]:
         """Let a NodeSet go; return why that failed."""
         removing = self._executor.node_sets.remove_finalizer(body, decided)
-        failed = await self._executor.attempt(body, "Release", removing)
+        failed = await self._executor.attempt(body, "RemoveFinalizer", removing)
         if not failed:
             self._forget(body["metadata"]["name"])
         return failed

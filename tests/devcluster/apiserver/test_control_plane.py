@@ -13,7 +13,9 @@ import pytest
 from devcluster.apiserver import control_plane
 from devcluster.apiserver.control_plane import ApiServer
 from devcluster.machine.bootstrap import CHECKOUT
-from devcluster.node import processes
+from devcluster.machine.progress import StepFailed
+from devcluster.node import node_cli, processes
+from devcluster.standin import kubeconfig
 
 HOLDER = """
 import sys, time
@@ -37,6 +39,14 @@ def test_the_api_server_answers_kubectl_with_its_kubeconfig(apiserver: ApiServer
     )
 
     assert "namespace/default" in answer.stdout
+
+
+@pytest.mark.apiserver
+def test_a_list_is_read_without_kubectl_and_what_is_none_is_told(apiserver: ApiServer) -> None:
+    access = kubeconfig.read(str(apiserver.kubeconfig))
+    assert "default" in {each["metadata"]["name"] for each in node_cli.listed(access, "/api/v1/namespaces")}
+    with pytest.raises(StepFailed, match="/api/v1/nothing: HTTP Error 404"):
+        node_cli.listed(access, "/api/v1/nothing")
 
 
 @pytest.mark.apiserver

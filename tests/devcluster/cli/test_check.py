@@ -26,6 +26,16 @@ def test_two_checks_run_at_a_time_and_each_ones_words_stay_together(
     assert capsys.readouterr().out.split("\n") == ["a begins", "a ends", "types begins", "types ends", ""]
 
 
+def test_what_is_known_of_types_is_kept_for_the_next_checkout_and_read_by_one_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PULUMI_SLURM_CACHE", str(tmp_path))
+    lock, _, held, *mypy = check.commands()["types"]
+    assert (lock, Path(held)) == ("flock", tmp_path / "mypy")
+    assert Path(held).is_dir()
+    assert f"--cache-dir={held}" in mypy
+
+
 def test_one_failed_check_fails_all_and_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -87,6 +87,11 @@ def test_words_of_a_command_reach_the_login_node_as_they_are(tmp_path):
     assert login.run_command(["echo a; exit 7"])[-1] == "echo a; exit 7"
 
 
+def test_a_login_agrees_on_its_key_in_the_cheap_way_that_every_sshd_has(tmp_path):
+    read = subprocess.run(["ssh", "-G", *Login(tmp_path).options(), "x"], capture_output=True, text=True, check=True)
+    assert "kexalgorithms curve25519-sha256" in read.stdout.splitlines()
+
+
 def test_without_a_login_node_the_error_says_so(tmp_path):
     with pytest.raises(StepFailed, match="make up"):
         Login(tmp_path).address()

@@ -125,6 +125,11 @@ def engine(stack, tmp_path, monkeypatch) -> Stack:
     return Stack(stack.folder, tmp_path, stack.kubeconfig)
 
 
+def test_the_engine_collects_garbage_late_and_a_persons_shell_is_not_told_so(stack):
+    assert stack.environment()["GOGC"] == "400"
+    assert "GOGC" not in stack.variables()
+
+
 def test_a_plugin_that_the_environment_names_takes_the_place_of_the_stand_in_and_stays(engine, tmp_path, monkeypatch):
     engine.prepare()
     assert engine.variables()["PATH"].startswith(f"{standin.FOLDER}:")

@@ -52,7 +52,7 @@ def test_a_renewed_order_has_what_was_measured_and_no_short_or_lost_file(tmp_pat
 
 
 def test_rough_files_come_after_long_ones_and_short_ones_last() -> None:
-    rough = "tests/e2e/test_n_faults.py"
+    rough = "tests/e2e/operator/test_faults.py"
     assert rough in order.ROUGH
     seconds = {rough: 300.0, "long": 200.0, "longer": 250.0, "short": 59.0}
     assert ordered(["short", rough, "unknown", "long", "longer"], seconds) == [

@@ -79,6 +79,10 @@ class GhostRecord:
 
 
 self._trial: int = [found for found in ()]
+
+
+class TakeJobs:
+    next_pace = 1
 """
 
 
@@ -91,6 +95,8 @@ def test_a_name_of_the_earlier_vocabulary_is_found_where_it_is_given(
     monkeypatch.chdir(tmp_path)
     named = [line.split(": say")[0] for line in finds(Path("operator/module.py"), capsys)]
     assert sorted(named) == [
+        "12: the name 'TakeJobs'",
+        "13: the name 'next_pace'",
         "3: the name 'carry_out'",
         "5: the name 'GhostRecord'",
         "6: the name 'each'",

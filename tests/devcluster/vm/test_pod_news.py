@@ -13,7 +13,7 @@ from devcluster.apiserver.control_plane import SERVICE_NETWORK
 from devcluster.node import links
 from devcluster.node.plan.facts import POD_NETWORK
 from tests.vm.kubelet import pod_news
-from tests.vm.nfs_server import ADDRESS, NETWORK
+from tests.vm.nfs.nfs_server import ADDRESS, NETWORK
 
 NAME = "jail-r1-x"
 POD = {"metadata": {"name": NAME}, "status": {"phase": "Pending"}}

@@ -1,4 +1,4 @@
-"""Every message of the installed Slurm, sent to slurmd by everybody who reaches its port (tests/witness/rpcs.py)."""
+"""Every message of the installed Slurm, sent to slurmd by all who reach its port (tests/witness/messages/rpcs.py)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 from tests.image import roots
 from tests.image.pods import CONTROLLER, WORKER
 from tests.image.small_cluster import ALICE, SmallCluster
-from tests.witness import rpcs
-from tests.witness.rpcs import (
+from tests.witness.messages import rpcs
+from tests.witness.messages.rpcs import (
     IN_JOB,
     NOBODY,
     ON_LOGIN,
@@ -247,7 +247,7 @@ def test_slurmctld_makes_no_endless_list_of_nodes(daemons: Daemons, endless: str
 
 def test_a_job_of_an_id_without_an_account_is_cancelled_and_leaves_slurmd_as_it_was(daemons: Daemons) -> None:
     starts, since = daemons.starts(), len(daemons.cluster.log(WORKER))
-    # This way into the jail has no door, so no command says that Slurm runs no job for it (native/test_sack_door).
+    # No door here, so no command says that Slurm runs no job for it (native/doors/test_sack_door).
     assert daemons.cluster.jail("srun -n1 --mem=50 id", user=NAMELESS).stdout == ""
     assert "not able to requeue it, cancelling job" in daemons.cluster.log(WORKER)[since:]
     assert daemons.cluster.jail("srun -n1 --mem=50 echo runs", user=ALICE).stdout == "runs\n"

@@ -16,7 +16,7 @@ import pytest
 from tests.image import roots
 from tests.image.pods import LOGIN, WORKER
 from tests.image.small_cluster import ALICE, SmallCluster
-from tests.witness import rpcs, step_requests
+from tests.witness.messages import rpcs, step_requests
 
 FOLDER = "/srv/sockets"
 PROGRAMS = ("rpc_client.py", "sack_client.py", "socket_probe.py")

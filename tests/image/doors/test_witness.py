@@ -1,6 +1,6 @@
 """All options and commands of the installed Slurm are classified, and none speaks to PMI-2 unasked.
 
-The witness walks on the dev cluster (tests/e2e/test_witness.py) and on cgroup v2 (tests/vm/test_witness_v2.py);
+The witness walks on the dev cluster (tests/e2e/jail/test_witness.py) and on cgroup v2 (tests/vm/test_witness_v2.py);
 test_rpcs.py has the messages of Slurm's daemons.
 """
 

@@ -10,7 +10,7 @@ It behaves like NFS as the program mounts it (lookupcache=positive):
 * A silent server answers later, and a process that waits for it can be killed.
 
 Unlike NFS it has no locks between nodes, no silly rename, no lease and no grace period. A file that another node
-deleted stays readable. tests/vm/test_nfs_fake.py compares it with the real one.
+deleted stays readable. tests/vm/nfs/test_nfs_fake.py compares it with the real one.
 
     python3 file_server.py FOLDER MOUNT LATENCY_SECONDS CACHE_SECONDS
 

@@ -12,7 +12,7 @@ import pytest
 from tests.image import roots
 from tests.image.jobs.bundles import make_bundle
 from tests.image.small_cluster import ALICE, SmallCluster
-from tests.witness import rpcs
+from tests.witness.messages import rpcs
 
 # MPICH's own numbers (mpi.h): MPI_COMM_WORLD, MPI_INT, MPI_SUM.
 PROGRAM = """

@@ -2,7 +2,7 @@
 
 Also what slurmstepd, which can write limits, does not write for a job; tests/vm/test_v2_limits.py has version 2.
 
-Effects of the limits of memory and processes: tests/e2e/test_a_users.py.
+Effects of the limits of memory and processes: tests/e2e/accounts/test_users.py.
 """
 
 import os
@@ -58,7 +58,7 @@ def remove(group: Path) -> None:
 def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
     found = cgroups.find(Path("/proc/self/mountinfo").read_text()).by_name
     if not {*CONTROLLERS} <= found.keys() or len({found[name] for name in CONTROLLERS}) < len(CONTROLLERS):
-        # A node of version 2 takes the other branch, which tests/native/test_user_limits.py runs everywhere.
+        # A node of version 2 takes the other branch, which tests/native/login/test_user_limits.py runs everywhere.
         pytest.skip("this machine has no cgroup hierarchies of version 1, each with one controller")
     folder = tmp_path_factory.mktemp("limits")
     try:

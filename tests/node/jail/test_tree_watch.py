@@ -136,7 +136,7 @@ def test_slurmstepd_gets_what_came_back_as_it_is_in_the_pod_and_tasks_do_not(tmp
     """The repair of a job's mounts opens no gap, not for a moment.
 
     Without /etc/hosts slurmstepd can't tell how its job ended. The node's /proc must never come into a job. No job may
-    write to the pod's own programs. tests/native/test_job.py tests how the job's namespaces are made.
+    write to the pod's own programs. tests/native/job/test_job.py tests how the job's namespaces are made.
     """
     script = """
         flags = "findmnt --noheadings --output VFS-OPTIONS"

@@ -83,7 +83,8 @@ def error(code: str) -> bytes:
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An image as a registry has it: manifest.json, and blobs by their sums."""
     folder = tmp_path_factory.mktemp("tiny")
-    subprocess.run([sys.executable, CHECKOUT / "tests/e2e/tiny_image.py", folder / "tiny.tar"], check=True, timeout=60)
+    maker = CHECKOUT / "tests/e2e/jail/tiny_image.py"
+    subprocess.run([sys.executable, maker, folder / "tiny.tar"], check=True, timeout=60)
     copy = ["skopeo", "copy", "--quiet", f"docker-archive:{folder}/tiny.tar", f"dir:{folder}/registry"]
     subprocess.run(copy, check=True, timeout=60)
     return folder / "registry"

@@ -14,7 +14,7 @@ from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
 
 from contract import names
-from tests.e2e import autoscaling_page, fake_external_metrics
+from tests.e2e.operator import autoscaling_page, fake_external_metrics
 from tests.operator.worlds.slow_world import SlowRest, SlowWorld, VirtualLoop, at_once, passes
 
 LATER = 30.0

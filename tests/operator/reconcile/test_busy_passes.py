@@ -202,7 +202,7 @@ def test_a_pass_takes_three_seconds_whatever_there_is_to_ask_about_jobs(monkeypa
 
 
 def test_a_conflict_is_told_when_it_lasts() -> None:
-    conflict, other = Finding(execute.CONFLICT, "Guard: changed"), Finding(Reason.ACTION_FAILED, "Drain: away")
+    conflict, other = Finding(execute.CONFLICT, "AddFinalizer: changed"), Finding(Reason.ACTION_FAILED, "Drain: away")
     before: dict[str, int] = {}
     for _ in range(cluster.CONFLICTS_TOLD - 1):
         told, before = lasting([conflict, other], execute.CONFLICT, before, cluster.CONFLICTS_TOLD)

@@ -281,7 +281,7 @@ def test_a_node_set_goes_though_its_status_has_changed_and_stays_if_somebody_spo
         acting = execute.Executor(api, LeaseFor(9))
         try:
             going = acting.node_sets.remove_finalizer(seen, RemoveFinalizer(None, "its jobs have ended"))
-            return [each.reason for each in await acting.attempt(seen, "Release", going)]
+            return [each.reason for each in await acting.attempt(seen, "RemoveFinalizer", going)]
         finally:
             await api.close()
 

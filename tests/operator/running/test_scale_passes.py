@@ -206,4 +206,5 @@ def test_a_set_without_a_number_can_be_scaled_by_an_autoscaler_at_once(
         told = 'pulumi_slurm_pending_nodes{partition="main"} 1.0'
         until(lambda: told in metrics(port), "what waits")
         until(lambda: 'pulumi_slurm_allocated_nodes{node_set="cpu"} 0.0' in metrics(port), "what works")
-        assert len([note for reason, note in world.events() if reason == "WriteSize"]) == 1
+        reasons = [reason for reason, _ in world.events()]
+        assert (reasons.count("AddFinalizer"), reasons.count("WriteSize")) == (1, 1)

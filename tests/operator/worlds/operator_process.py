@@ -17,7 +17,7 @@ from unittest import mock
 
 from slurm_operator import __main__ as program
 from slurm_operator import handlers
-from slurm_operator.clients import pod_refusals
+from slurm_operator.clients import access, pod_refusals
 from slurm_operator.decide.cluster import requeue
 from slurm_operator.decide.nodes import workers
 from slurm_operator.reconcile import slurm_look
@@ -26,6 +26,8 @@ from slurm_operator.reconcile.health import hanging_jobs, long_checks
 __all__ = ["ForkServerProcess", "start"]
 
 REPOSITORY = Path(__file__).parents[3]
+SERVICE_ACCOUNT = "TESTS_SERVICE_ACCOUNT"
+"""Variable that names the folder with what a pod has of its service account."""
 SHORTER = 5
 """The pauses of an operator with short ones are so much shorter. Their proportions stay."""
 _PAUSES = (
@@ -65,6 +67,8 @@ def _run(environment: dict[str, str], log: Path, has_short_pauses: bool) -> None
         setattr(module, name, getattr(module, name) / SHORTER)
     os.environ.clear()
     os.environ.update(environment)
+    if folder := environment.get(SERVICE_ACCOUNT):
+        access.SERVICE_ACCOUNT = Path(folder)
     with log.open("ab") as output:
         for descriptor in (1, 2):
             os.dup2(output.fileno(), descriptor)

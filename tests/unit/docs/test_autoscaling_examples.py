@@ -9,8 +9,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.e2e import autoscaling_page
-from tests.e2e import fake_external_metrics as fake
+from tests.e2e.operator import autoscaling_page
+from tests.e2e.operator import fake_external_metrics as fake
 
 NOON = datetime.datetime(2026, 11, 25, 12, tzinfo=datetime.UTC)
 TEXT = """\

@@ -103,7 +103,7 @@ FULL = {
 
 @pytest.mark.parametrize(("name", "value"), [("mariadb", {"mode": "mariadb"}), ("full", FULL)])
 def test_the_rendered_file_is_the_golden_one(name: str, value: dict[str, Any]) -> None:
-    """A real slurmdbd takes them: tests/e2e/test_e_accounting.py."""
+    """A real slurmdbd takes them: tests/e2e/operator/test_accounting.py."""
     rendered = slurmdbd_conf.slurmdbd_conf(parse(changed("accounting", value)))
     assert rendered == (GOLDEN / f"{name}.conf").read_text()
 

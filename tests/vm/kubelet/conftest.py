@@ -20,8 +20,8 @@ from devcluster.images import images
 from devcluster.node import containerd, node_cli, toolchain
 from devcluster.node.instance import Instance
 from devcluster.stacks.stack import Stack
-from tests.e2e import fake_gpu_set
 from tests.e2e.conftest import Slurm
+from tests.e2e.nodes import fake_gpu_set
 from tests.image.jobs.intervals import OFTEN
 from tests.vm.kubelet import small_jail
 from tests.vm.kubelet.kubelet_cluster import KubeletCluster, SlowSlurm

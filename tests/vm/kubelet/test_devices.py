@@ -1,6 +1,6 @@
 """Devices in a pod of a real kubelet: the runtime's eBPF program and Slurm's stand together on cgroup v2.
 
-The fake GPUs and most tests are those of tests/e2e/test_f_gpus.py, which has the older way of cgroup v1.
+The fake GPUs and most tests are those of tests/e2e/nodes/test_gpus.py, which has the older way of cgroup v1.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.fake_gpu_set import NODE, OPENS
-from tests.e2e.test_f_gpus import (
+from tests.e2e.nodes.fake_gpu_set import NODE, OPENS
+from tests.e2e.nodes.test_gpus import (
     test_a_job_opens_exactly_the_gpus_that_it_asked_for,
     test_a_job_without_gpus_opens_none,
     test_accounting_counts_the_gpus_of_a_job,

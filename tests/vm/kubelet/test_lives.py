@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.test_a_containers import MAKER
-from tests.e2e.test_a_jobs_in_the_jail import test_a_heterogeneous_job_runs_in_the_jail_on_both_nodes
+from tests.e2e.jail.test_containers import MAKER
+from tests.e2e.jail.test_jobs_in_the_jail import test_a_heterogeneous_job_runs_in_the_jail_on_both_nodes
 from tests.vm.kubelet.kubelet_cluster import KubeletCluster
 from tests.vm.test_v2_jobs import (
     test_a_cancelled_job_ends_with_all_its_processes,

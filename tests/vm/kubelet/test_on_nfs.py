@@ -1,7 +1,7 @@
 """The dev cluster with its jail on NFS 4.1: a kubelet mounts what `jail.storage.nfs` declares, the Job fills it.
 
 `make test-vm TESTS=tests/vm/kubelet/test_on_nfs.py` runs it. Pods of one kubelet share its kernel's caches of an
-export. So tests/vm/test_nfs_cluster.py shows what nodes see of each other.
+export. So tests/vm/nfs/test_nfs_cluster.py shows what nodes see of each other.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from devcluster.node import links
 from devcluster.node.plan.facts import POD_NETWORK
 from tests.e2e.conftest import Done, Slurm
 from tests.vm.kubelet import small_up
-from tests.vm.nfs_machine import environment, program
-from tests.vm.nfs_server import ADDRESS, MEMORY, NETWORK, Disk, NfsServer
+from tests.vm.nfs.nfs_machine import environment, program
+from tests.vm.nfs.nfs_server import ADDRESS, MEMORY, NETWORK, Disk, NfsServer
 
 MACHINE = str(NETWORK[9])
 """Of the machine itself, behind whose address the node stands."""
 HELPER = Path("/sbin/mount.nfs")
 """The program that mount(8), and so kubelet, calls for NFS."""
 DISK = Disk.EXT4
-"""EXT4 in memory, as of tests/vm/test_nfs_cluster.py, would take each file's pages twice."""
+"""EXT4 in memory, as of tests/vm/nfs/test_nfs_cluster.py, would take each file's pages twice."""
 NODES_OWN = (IPv4Network(POD_NETWORK), IPv4Network(SERVICE_NETWORK), links.POOL)
 """Networks that the node takes for its own: kubelet asks the node itself for an export at such an address."""
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.test_m_windows import test_scontrol_reboot_waits_for_the_job_and_makes_a_new_pod
+from tests.e2e.operator.test_windows import test_scontrol_reboot_waits_for_the_job_and_makes_a_new_pod
 from tests.vm.kubelet.kubelet_cluster import KubeletCluster
 from tests.vm.test_v2_jobs import (
     test_a_job_ends_well_under_a_slurmd_that_was_killed,

@@ -10,7 +10,7 @@ from tests.image.jobs.bundles import make_bundle
 from tests.image.jobs.intervals import OFTEN
 from tests.image.pods import LOGIN, SECOND, WORKER
 from tests.image.small_cluster import ALICE
-from tests.vm.nfs_server import ADDRESS, NfsServer, wait
+from tests.vm.nfs.nfs_server import ADDRESS, NfsServer, wait
 from tests.vm.resting_cluster import KILL_WAIT, RestingCluster
 
 VERSIONS = ("4.1", "3")

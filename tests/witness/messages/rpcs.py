@@ -225,7 +225,7 @@ def unclassified(types: Sequence[str], said_to_root: Sequence[str]) -> list[str]
     """One sentence for each type that slurmd takes and the table lacks."""
     ignored = {UNKNOWN, ENDED, *UNREAD}
     return [
-        f"slurmd takes {name}, which tests/witness/rpcs.py does not classify: it answered root {said}"
+        f"slurmd takes {name}, which tests/witness/messages/rpcs.py does not classify: it answered root {said}"
         for name, said in zip(types, said_to_root, strict=True)
         if said not in ignored
     ]
@@ -233,7 +233,8 @@ def unclassified(types: Sequence[str], said_to_root: Sequence[str]) -> list[str]
 
 def gone(types: Iterable[str]) -> list[str]:
     """One sentence for each type of the table that Slurm has no more."""
-    return [f"Slurm has no {name} any more: take it out of tests/witness/rpcs.py" for name in {*TAKEN} - {*types}]
+    lost = {*TAKEN} - {*types}
+    return [f"Slurm has no {name} any more: take it out of tests/witness/messages/rpcs.py" for name in lost]
 
 
 def step_of(job: int, step: int = 0) -> bytes:

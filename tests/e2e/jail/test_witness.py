@@ -1,7 +1,7 @@
 """The witness on the dev cluster: a real kubelet's cgroups and seccomp profile, sudo, an administrator, a login node.
 
 A drawn part of what there is to try: each option of each command once at least (tests/witness). The whole of it:
-PULUMI_SLURM_WHOLE=1 make test TESTS=tests/e2e/test_witness.py
+PULUMI_SLURM_WHOLE=1 make test TESTS=tests/e2e/jail/test_witness.py
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.e2e.jail.witness_cluster import OnDevCluster
 from tests.e2e.people import person
-from tests.e2e.witness_cluster import OnDevCluster
 from tests.witness.walk import PROMISES, SEED, WHOLE, Walk, Walked
 
 PAIRS = 12

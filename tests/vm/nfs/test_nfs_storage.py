@@ -22,8 +22,8 @@ from slurm_node.roots import inventory, nfs_mounts, old_roots, volume_probe
 
 from components.config.storage import Nfs
 from tests.image.unpacked import unpack_image
-from tests.vm.nfs_cluster import EVERY_VERSION, VERSIONS, options
-from tests.vm.nfs_server import MEMORY, NfsServer, wait
+from tests.vm.nfs.nfs_cluster import EVERY_VERSION, VERSIONS, options
+from tests.vm.nfs.nfs_server import MEMORY, NfsServer, wait
 
 NODE = "node-1"
 DEFAULT = Nfs.model_fields["version"].default

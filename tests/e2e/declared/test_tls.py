@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from devcluster.fakes import cert_manager
-from tests.e2e.played_cert_manager import Played
+from tests.e2e.declared.played_cert_manager import Played
 
 OPERATOR = "deployment/slurm-operator"
 SECRETS = ("slurm-ca", "slurm-rest-tls", "slurm-database-tls")

@@ -13,7 +13,7 @@ from pathlib import Path
 import build_prefix
 import pytest
 
-HERE, NATIVE = Path(__file__).parent, Path("native")
+HERE, NATIVE = Path(__file__).parents[1], Path("native")
 NOBODY, ROOT, SLURM, ALICE = -1, 0, 64030, 1000
 PING, ANSWER, TRIGGER, FORWARD, LAUNCH, SIGNAL, PMI = 1008, 2004, 2017, 5029, 6001, 6004, 7204
 CANCEL, REATTACH = 5032, 6007

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.image.jail.far_mount import Mount
-from tests.vm.nfs_cluster import EVERY_VERSION, options
-from tests.vm.nfs_server import NfsServer, wait
+from tests.vm.nfs.nfs_cluster import EVERY_VERSION, options
+from tests.vm.nfs.nfs_server import NfsServer, wait
 
 CACHE_SECONDS = 3.0
 """Option with which the program mounts NFS (actimeo)."""

@@ -17,7 +17,7 @@ from components.slurm.conf import slurmdbd_conf
 from contract import paths
 from tests.unit.golden_files import stack
 
-GOLDEN = Path(__file__).parents[1] / "unit" / "golden_slurmdbd"
+GOLDEN = Path(__file__).parents[2] / "unit" / "golden_slurmdbd"
 SPECIAL = "p\"a'ss #$\\`!%&;:@/?=*(){}[]<>|~^, \tüß€"
 """Every kind of character that a shell, SQL, a URL or Slurm's parser could trip over."""
 EDGES = " # both \\ ends'"

@@ -11,7 +11,7 @@ import pytest
 from components.config.nodes.long_checks import LongCheck
 from components.control.long_checks import script
 from contract import names
-from tests.e2e.declared_checks import declare, verdicts_of
+from tests.e2e.nodes.declared_checks import declare, verdicts_of
 
 BAD = "/scratch/bad"
 """A file of one node alone makes the check fail there."""

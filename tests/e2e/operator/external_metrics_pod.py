@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from devcluster.apiserver.pki import Authority, Subject
-from tests.e2e import fake_external_metrics as fake
+from tests.e2e.operator import fake_external_metrics as fake
 
 NAME = "external-metrics"
 GROUP, _, VERSION = fake.GROUP_VERSION.partition("/")

@@ -84,7 +84,8 @@ def differences(found: Mapping[int, Asks], relayed: Mapping[int, Asks]) -> list[
     known = {number: asks for number, (_, asks) in TAKEN.items()}
     return [
         *(
-            f"slurmstepd lets {found.get(number)} send {number}, and tests/witness/step_requests.py {known.get(number)}"
+            f"slurmstepd lets {found.get(number)} send {number}, "
+            f"and tests/witness/messages/step_requests.py {known.get(number)}"
             for number in sorted({*found} | {*known})
             if found.get(number) is not known.get(number)
         ),

@@ -12,7 +12,7 @@ import shlex
 
 import pytest
 
-from tests.e2e.escapes import COVERED, COVERS, ESCAPES, IN_JOB, IPC_KEY, SAME, SECRET, SOCKET
+from tests.e2e.jail.escapes import COVERED, COVERS, ESCAPES, IN_JOB, IPC_KEY, SAME, SECRET, SOCKET
 
 NODE = "cpu-0"
 SECONDS_EACH = 10

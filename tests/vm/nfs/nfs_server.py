@@ -15,7 +15,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Self
 
-from tests.vm.nfs_machine import Machine, program
+from tests.vm.nfs.nfs_machine import Machine, program
 
 NETWORK = IPv4Network("10.78.0.0/24")
 """Of the server and all that mount from it, a dev cluster's node among them: none of that node's own networks."""

@@ -22,8 +22,8 @@ from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.machine.progress import StepFailed
 from devcluster.node.instance import enter_command
 from devcluster.node.plan.facts import CONTAINERD_SOCKET
-from tests.e2e import external_database, submount_sources
-from tests.e2e.second_cluster import (
+from tests.e2e.declared import external_database, submount_sources
+from tests.e2e.declared.second_cluster import (
     asked,
     cancel,
     in_second,
@@ -35,7 +35,7 @@ from tests.e2e.second_cluster import (
     running,
     waits_for,
 )
-from tests.e2e.second_stack import NAMESPACE, SSH_PORT, SecondStack, accounting
+from tests.e2e.declared.second_stack import NAMESPACE, SSH_PORT, SecondStack, accounting
 
 SMALL = {"cpu": 1, "cpuRequest": "100m", "memory": "512Mi", "reservedMemory": "256Mi"}
 

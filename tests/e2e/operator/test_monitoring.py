@@ -9,7 +9,7 @@ import pytest
 
 from components.addons import monitoring
 from components.config import parse
-from tests.e2e import prometheus_pod
+from tests.e2e.operator import prometheus_pod
 
 WATCHER, STRANGER = "monitoring", "elsewhere"
 

@@ -13,7 +13,7 @@ from tests.native.job_trial import Trial
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces")
 
-MUTE = Path(__file__).parent / "mute_file_system.py"
+MUTE = Path(__file__).parents[1] / "mute_file_system.py"
 
 
 @pytest.fixture(scope="module")

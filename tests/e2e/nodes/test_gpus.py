@@ -16,8 +16,8 @@ from components.config.nodes.long_checks import LongCheck
 from components.control.long_checks import script
 from contract import names
 from devcluster.fakes import gpu_scenario
-from tests.e2e.declared_checks import declare, verdicts_of
-from tests.e2e.fake_gpu_set import GPUS, NODE, OPENS, PARTITION
+from tests.e2e.nodes.declared_checks import declare, verdicts_of
+from tests.e2e.nodes.fake_gpu_set import GPUS, NODE, OPENS, PARTITION
 
 POD = {
     "labels": {"example.com/team": "vision"},
@@ -200,7 +200,7 @@ def reason(slurm) -> str:
 )
 def test_a_node_with_a_bad_gpu_is_drained_until_it_is_mended(slurm, modes, after_calls, check, evidence):
     def checked() -> str:
-        """Slurm's own round is not waited for (test_k_health.py does)."""
+        """Slurm's own round is not waited for (test_health.py does)."""
         slurm.on_pod(NODE, "/usr/sbin/node-health-program").ok()
         return reason(slurm)
 

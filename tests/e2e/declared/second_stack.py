@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from devcluster.stacks.stack import Stack
-from tests.e2e import external_database
+from tests.e2e.declared import external_database
 
 NAMESPACE = "second"
 SSH_PORT = 30023

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e import autoscaling_page, external_metrics_pod
+from tests.e2e.operator import autoscaling_page, external_metrics_pod
 
 NAMESPACE = "monitoring"
 REPLICAS = "pulumi-slurm:nodeSets[0].replicas"

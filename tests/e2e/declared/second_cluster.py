@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from tests.e2e.second_stack import NAMESPACE
+from tests.e2e.declared.second_stack import NAMESPACE
 
 
 def in_second(slurm, command: str, *arguments: str) -> str:

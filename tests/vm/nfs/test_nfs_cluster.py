@@ -23,8 +23,8 @@ from tests.image.pods import LOGIN, SECOND, WORKER
 from tests.image.small_cluster import ALICE
 from tests.vm import test_v2_jobs as lives
 from tests.vm.batch_jobs import ends_at_its_limit, submit_with_a_minute
-from tests.vm.nfs_cluster import LOCK, NODES, VERSIONS, NfsCluster
-from tests.vm.nfs_server import MEMORY, NfsServer, wait
+from tests.vm.nfs.nfs_cluster import LOCK, NODES, VERSIONS, NfsCluster
+from tests.vm.nfs.nfs_server import MEMORY, NfsServer, wait
 from tests.vm.resting_cluster import RestingCluster
 
 SEEN_WITHIN_SECONDS = 5.0

@@ -230,7 +230,7 @@ ESCAPES = [
     Escape("abstract sockets of daemons", python(ABSTRACT_SOCKETS)),
     Escape("a service account", "ls /var/run/secrets/kubernetes.io /run/secrets/kubernetes.io"),
     Escape("the cluster's Secrets", python(f"{ASK_THE_API_SERVER}sys.exit(refused)")),
-    # Nobody answers there but on a cloud; test_c_network has a listener there.
+    # Nobody answers there but on a cloud; test_network has a listener there.
     Escape("the cloud's metadata", connect("169.254.169.254", 80)),
 ]
 """Named once each; the test counts them."""

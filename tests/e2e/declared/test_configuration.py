@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-GOLDEN = Path(__file__).parents[1] / "unit" / "golden"
+GOLDEN = Path(__file__).parents[2] / "unit" / "golden"
 ASK = """
 import json, sys, urllib.request
 answers = {}
