@@ -29,7 +29,7 @@ LISTENERS = {
     *(PREFIX / "bin" / name for name in ("srun", "salloc", "sattach", "swait")),
 }
 ROOT_GUARD = "root_guard.so"
-"""Library of Slurm's commands. It tells root of the jail whom Slurm obeys (native/doors/root_guard.c)."""
+"""Library of Slurm's commands. It tells root of the jail whom Slurm obeys (native/commands/root_guard.c)."""
 NSS = "libnss_jail.so.2"
 """NSS module with the jail's users, for daemons and sshd (native/login/nss_jail.c)."""
 OURS = ("spank_jail.so", "job_submit_jail.so", "mpi_openmpi.so")
