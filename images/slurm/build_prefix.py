@@ -29,7 +29,7 @@ LISTENERS = {
     *(PREFIX / "bin" / name for name in ("srun", "salloc", "sattach", "swait")),
 }
 ROOT_GUARD = "root_guard.so"
-"""Library of Slurm's commands. It tells root of the jail whom Slurm obeys (native/doors/root_guard.c)."""
+"""Library of Slurm's commands. It tells root of the jail whom Slurm obeys (native/commands/root_guard.c)."""
 NSS = "libnss_jail.so.2"
 """NSS module with the jail's users, for daemons and sshd (native/login/nss_jail.c)."""
 OURS = ("spank_jail.so", "job_submit_jail.so", "mpi_openmpi.so")
@@ -89,6 +89,7 @@ def main(staging: Path, native: Path, more: Path) -> None:
     copy(native / "no_driver.so", staging / (PREFIX / "driver" / "no_driver.so").relative_to("/"))
     copy(native / "su", staging / "usr/bin/su")
     copy(native / "slurmd_start", staging / "usr/libexec/slurm-node/slurmd")
+    copy(native / "sshd_lines.so", staging / "usr/libexec/slurm-node/sshd_lines.so")
     copy(native / NSS, staging / system_libraries.relative_to("/") / NSS)
     copy(native / "pam_jail.so", staging / system_libraries.relative_to("/") / "security" / "pam_jail.so")
     link_compiled_in_paths(staging, [*programs, PREFIX / "bin" / "sbcast"], compiled_in_plugins)

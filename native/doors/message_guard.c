@@ -7,13 +7,17 @@
  *
  *   - no program reads a message without a token;
  *   - slurmd reads from users only the messages that their commands send to a node;
- *   - slurmctld reads from users neither answers nor messages between nodes and clients;
+ *   - slurmctld reads from users neither answers nor messages between nodes and clients, nor one inside of another;
+ *   - slurmctld reads of an answer what it asked for (answer_guard.c);
  *   - srun, salloc, sattach and swait read, at their own ports, messages of root, SlurmUser and their own user;
+ *   - none of them waits for a stranger (client_guard.c);
  *   - slurmdbd reads nothing from a connection that has not named its user (persist_guard.c);
  *   - slurmd passes no message on to other nodes (forward_guard.c);
  *   - no daemon makes more names of a list than a cluster has nodes (hostlist_guard.c);
  *   - no daemon takes memory for bytes that have not come (length_guard.c);
- *   - slurmctld takes no body with a question in HTTP (http_guard.c);
+ *   - connections that say nothing shut out nobody, and each brings slurmctld or slurmd one message
+ * (connection_guard.c);
+ *   - slurmctld takes no body with a question in HTTP, and one question at once (http_guard.c);
  *   - a child of slurmd reads a user's launch first: the child may crash or hang in slurmd's place (launch_reader.c).
  *     It checks that slurmd would find its part of the launch (launch_check.c).
  *
@@ -35,10 +39,9 @@
 #define FORWARD 5029 /* REQUEST_FORWARD_DATA */
 #define CANCEL 5032  /* REQUEST_KILL_JOB */
 #define REQUEST "REQUEST_"
-#define TRIGGER "REQUEST_TRIGGER_" /* SlurmUser's alone. */
-#define NODES 6001                 /* From here on types are between nodes and clients. */
-#define STEP_ID_NUMBERS 5          /* pack_step_id: one of 64 bits and three. */
-#define BUFFER_HEAD 24             /* buf_t: magic, where it begins, size, how far it was read. */
+#define NODES 6001        /* From here on types are between nodes and clients. */
+#define STEP_ID_NUMBERS 5 /* pack_step_id: one of 64 bits and three. */
+#define BUFFER_HEAD 24    /* buf_t: magic, where it begins, size, how far it was read. */
 /* The sockets of PMI-2. It lies in PMI2_FOLDER, if the configuration asks for it (docs/adr/0022). */
 #define PMI2_SOCKET "sock.pmi2."
 
@@ -54,9 +57,14 @@ static const uint16_t for_users[] = {
     LAUNCH,
 };
 
+/* SlurmUser's alone, by how their names begin; the later ones hold messages of any type. */
+static const char *const of_slurm[] = {"REQUEST_TRIGGER_",      "REQUEST_DBD_RELAY", "REQUEST_SIB_",
+                                       "REQUEST_CTLD_MULT_MSG", "REQUEST_SEND_DEP",  "REQUEST_UPDATE_ORIGIN_DEP"};
+
 static int (*real_forward)(void *, void *, int, void *);
 static int (*real_received)(void *, int, void *);
 static int (*real_receive)(void *, void *, int);
+static void *(*real_receive_several)(void *, int, int);
 static int (*real_accept)(void *, void *);
 static int (*real_header)(struct header *, void *);
 static void (*real_ids)(void *, uid_t *, gid_t *);
@@ -65,6 +73,7 @@ static int (*real_job)(void **, int, void *, uint16_t);
 static int (*real_open)(char *, int, int *);
 static bool (*real_http)(void);
 static int (*real_attach)(int, uint16_t, uint16_t, void *, void *, char *, char *, uid_t, void *);
+static int (*real_usleep)(useconds_t);
 static int (*next_number)(uint32_t *, void *);
 static const char *(*name_of)(unsigned type);
 static bool has_pmi2;
@@ -77,7 +86,7 @@ static const struct {
 
 /* This thread's state: it waits for an answer that it asked for, or holds a message that came to the port. */
 static __thread struct {
-    bool is_asking, is_accepting, is_received;
+    bool is_asking, is_accepting, is_received, is_inside;
     uint16_t type, version;
     uid_t sender;
 } current;
@@ -91,7 +100,10 @@ static bool goes_to_a_node(uint16_t type) {
 
 static bool goes_to_slurmctld(uint16_t type) {
     const char *name = name_of(type);
-    return !strncmp(name, REQUEST, strlen(REQUEST)) && strncmp(name, TRIGGER, strlen(TRIGGER)) != 0 && type < NODES;
+    for (size_t i = 0; i < sizeof(of_slurm) / sizeof(of_slurm[0]); i++)
+        if (!strncmp(name, of_slurm[i], strlen(of_slurm[i])))
+            return false;
+    return !strncmp(name, REQUEST, strlen(REQUEST)) && type < NODES;
 }
 
 static bool may_send(uid_t uid, uint16_t type) {
@@ -106,26 +118,42 @@ static bool may_send(uid_t uid, uint16_t type) {
     return role == NODE ? goes_to_a_node(type) : goes_to_slurmctld(type);
 }
 
-static void begin(void) {
+/* Returns true if the message is the first of its connection. */
+static bool begin(int file) {
+    bool takes_one = role == NODE || role == CONTROLLER;
+    if (takes_one && !connection_is_first(file)) {
+        fputs("error: refused a second message of a connection\n", stderr);
+        return false;
+    }
     current.is_received = true;
     current.sender = NOBODY;
+    return true;
 }
 
 int slurm_unpack_msg_and_forward(void *message, void *origin, int file, void *buffer) {
-    begin();
+    if (!begin(file))
+        return REFUSED;
     int failed = real_forward(message, origin, file, buffer);
     current.is_received = false;
     return failed;
 }
 
-/* An answer that this program asked for has no token. srun uses this call for its allocation's port, too: for the first
- * message after it accepts a connection there. */
+/* An answer that this program asked for has no token. Commands use this call for messages that come to their ports,
+ * too.
+ */
 int slurm_receive_msg(void *connection, void *message, int timeout) {
-    current.is_asking = !current.is_accepting;
-    current.is_accepting = false;
+    bool has_come = client_has_accepted(connection);
+    current.is_asking = !has_come;
     int failed = real_receive(connection, message, timeout);
     current.is_asking = false;
-    return failed;
+    return failed && has_come && !current.is_accepting ? client_waits_on(message) : failed;
+}
+
+void *slurm_receive_msgs(void *connection, int steps, int timeout) {
+    current.is_asking = true;
+    void *answers = real_receive_several(connection, steps, timeout);
+    current.is_asking = false;
+    return answers;
 }
 
 int eio_message_socket_accept(void *port, void *all) {
@@ -138,19 +166,33 @@ int eio_message_socket_accept(void *port, void *all) {
 int slurm_unpack_received_msg(void *message, int file, void *buffer) {
     if (current.is_asking)
         return real_received(message, file, buffer);
-    begin();
+    if (!begin(file))
+        return REFUSED;
     int failed = real_received(message, file, buffer);
     current.is_received = false;
     return failed;
 }
 
+/* After a message that it can't read, Slurm has its thread sleep for 10 ms. Few threads serve all. */
+int usleep(useconds_t useconds) {
+    return current.is_received ? 0 : real_usleep(useconds);
+}
+
+static bool is_answer(void) {
+    return role == CONTROLLER && current.is_asking && !current.is_received;
+}
+
 int unpack_header(struct header *header, void *buffer) {
     uint32_t begin = ((const struct buffer *)buffer)->read;
+    if (is_answer() && !answer_is_bare(buffer, begin))
+        return REFUSED;
     int failed = real_header(header, buffer);
-    if (failed || !current.is_received)
+    if (failed)
         return failed;
     current.type = header->type;
     current.version = header->version;
+    if (!current.is_received)
+        return 0;
     if (role == NODE && forward_is_asked(buffer, begin)) {
         fprintf(stderr, "error: refused to pass %s on to other nodes\n", name_of(header->type));
         return REFUSED;
@@ -182,8 +224,16 @@ static bool is_of_a_user(void) {
 }
 
 int unpack_msg(void *message, void *buffer) {
+    if (is_answer() && !answer_is_expected(name_of(current.type))) {
+        fprintf(stderr, "error: refused the answer %s\n", name_of(current.type));
+        return REFUSED;
+    }
     if (!current.is_received)
         return real_body(message, buffer);
+    if (current.is_inside && is_of_a_user()) {
+        fprintf(stderr, "error: refused a message inside of another from uid %d\n", (int)current.sender);
+        return REFUSED;
+    }
     if (!may_send(current.sender, current.type)) {
         fprintf(stderr, "error: refused %s from uid %d\n", name_of(current.type), (int)current.sender);
         return REFUSED;
@@ -199,7 +249,10 @@ int unpack_msg(void *message, void *buffer) {
         fprintf(stderr, "error: refused a launch of uid %d: %s\n", (int)current.sender, fault);
         return REFUSED;
     }
-    return real_body(message, buffer);
+    current.is_inside = true;
+    int failed = real_body(message, buffer);
+    current.is_inside = false;
+    return failed;
 }
 
 /* A launch may bring a job's record, which makes its slurmstepd step manager. A step manager has slurm.key, and every
@@ -286,6 +339,7 @@ __attribute__((constructor)) static void stand_guard(void) {
     FIND(real_forward, "slurm_unpack_msg_and_forward");
     FIND(real_received, "slurm_unpack_received_msg");
     FIND(real_receive, "slurm_receive_msg");
+    FIND(real_receive_several, "slurm_receive_msgs");
     FIND(real_accept, "eio_message_socket_accept");
     FIND(real_header, "unpack_header");
     FIND(real_ids, "auth_g_get_ids");
@@ -294,8 +348,11 @@ __attribute__((constructor)) static void stand_guard(void) {
     FIND(real_open, "slurm_open_unix_stream");
     FIND(real_http, "http_switch_http_enabled");
     FIND(real_attach, "stepd_attach");
+    FIND(real_usleep, "usleep");
     FIND(next_number, "unpack32");
     FIND(name_of, "rpc_num2string");
+    client_find();
+    connection_find();
     launch_find();
     forward_find();
     hostlist_find_real();

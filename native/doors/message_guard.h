@@ -49,6 +49,28 @@ bool launch_fits(bool is_read);
 bool forward_is_asked(const void *buffer, uint32_t begin);
 void forward_find(void);
 
+/* answer_guard.c: true if slurmctld or slurmstepd may have asked for an answer of this type, and if the answer whose
+ * head begins at this byte brings no others with it. */
+bool answer_is_expected(const char *type);
+bool answer_is_bare(const void *buffer, uint32_t begin);
+
+/* client_guard.c: true if the connection came to a command's port. */
+bool client_has_accepted(void *connection);
+
+/* Has a command that waits for its allocation wait on; returns 0. */
+int client_waits_on(void *message);
+void client_find(void);
+
+/* connection_guard.c: true if the descriptor's connection came to a port of this program. */
+bool connection_was_accepted(int file);
+
+/* True if no message of the connection came before. */
+bool connection_is_first(int file);
+
+/* Notes whose connection it is. Returns false if this user, or all, have as many connections as they may. */
+bool connection_is_for(int file, uid_t user);
+void connection_find(void);
+
 /* hostlist_guard.c */
 void hostlist_find_real(void);
 

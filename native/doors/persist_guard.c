@@ -4,7 +4,8 @@
  * message for that of a known user, and crashes (auth_ids_set). Anybody who reaches its port could do that. With this
  * library it reads from users only the messages of sacct, sreport and sacctmgr. Answers, and messages about jobs and
  * nodes, it reads from Slurm alone. So it does requests for archives, since they name a program that slurmdbd runs, or
- * SQL. Each connection has a thread of its own. Slurm would take a message of up to 1 GiB from each. */
+ * SQL. Each connection has a thread of its own. Slurm would take a message of up to 1 GiB from each. One user's
+ * connections leave threads to others. */
 #include "message_guard.h"
 #include "slurm_functions.h"
 
@@ -27,9 +28,12 @@ static int (*real_process)(void *, void *, char *, uint32_t, void **, bool);
 static ssize_t (*real_recv)(void *, void *, size_t);
 static void *(*answer_of)(void *, uint32_t, char *, uint16_t);
 static const char *(*name_of)(unsigned type, int exact);
+static int (*file_of)(void *);
+static void (*forget)(void *);
 static __thread struct {
     bool is_known;
     uid_t user;
+    int file;
 } peer;
 
 static bool is_slurm(void) {
@@ -38,6 +42,8 @@ static bool is_slurm(void) {
 
 /* slurmdbd asks for the rest of a message at once. */
 ssize_t conn_g_recv(void *connection, void *bytes, size_t size) {
+    if (guard_is_database())
+        peer.file = file_of(connection);
     if (!guard_is_database() || is_slurm() || size <= (peer.is_known ? MOST_OF_USERS : MOST_OF_STRANGERS))
         return real_recv(connection, bytes, size);
     fprintf(stderr, "error: refused a message of %zu bytes from uid %d\n", size, peer.is_known ? (int)peer.user : -1);
@@ -81,11 +87,18 @@ int slurm_persist_conn_process_msg(void *connection, void *message, char *text, 
         return REFUSED;
     }
     int failed = real_process(connection, message, text, size, answer, first);
-    if (type == PERSIST_INIT && !failed) {
-        peer.user = guard_sender();
-        peer.is_known = peer.user != NOBODY;
+    if (type != PERSIST_INIT || failed)
+        return failed;
+    peer.user = guard_sender();
+    if (peer.user != NOBODY && !connection_is_for(peer.file, peer.user)) {
+        static char busy[] = "refused: users have too many connections to slurmdbd, so try again later";
+        fprintf(stderr, "error: refused one more connection of uid %d\n", (int)peer.user);
+        *answer = answer_of(connection, ACCESS_DENIED, busy, type);
+        forget(message);
+        return REFUSED;
     }
-    return failed;
+    peer.is_known = peer.user != NOBODY;
+    return 0;
 }
 
 void persist_find(void) {
@@ -93,4 +106,6 @@ void persist_find(void) {
     *(void **)&real_recv = guard_find("conn_g_recv");
     *(void **)&answer_of = guard_find("slurm_persist_make_rc_msg");
     *(void **)&name_of = guard_find("slurmdbd_msg_type_2_str");
+    *(void **)&file_of = guard_find("conn_g_get_fd");
+    *(void **)&forget = guard_find("slurmdbd_free_msg");
 }

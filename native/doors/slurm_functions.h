@@ -21,10 +21,14 @@ struct arguments {
 int slurm_unpack_msg_and_forward(void *message, void *origin, int file, void *buffer);
 int slurm_unpack_received_msg(void *message, int file, void *buffer);
 int slurm_receive_msg(void *connection, void *message, int timeout);
+int slurm_send_recv_controller_msg(void *request, void *answer, void *cluster);
+void *slurm_receive_msgs(void *connection, int steps, int timeout);
 int eio_message_socket_accept(void *port, void *all);
 int unpack_header(struct header *header, void *buffer);
 void auth_g_get_ids(void *token, uid_t *uid, gid_t *gid);
+uid_t auth_g_get_uid(void *token);
 int unpack_msg(void *message, void *buffer);
+int io_init_msg_read_from_fd(int file, void *connection, void *message);
 int job_record_unpack(void **job, int tres, void *buffer, uint16_t version);
 int slurm_open_unix_stream(char *path, int flags, int *file);
 bool http_switch_http_enabled(void);
@@ -36,6 +40,8 @@ int hostlist_split_treewidth(void *hosts, void ***parts, int *count, uint16_t wi
 int slurm_persist_conn_process_msg(void *connection, void *message, char *text, uint32_t size, void **answer,
                                    bool first);
 ssize_t conn_g_recv(void *connection, void *bytes, size_t size);
+int conmgr_set_params(const char *parameters);
+void conmgr_init(int threads, int default_threads, int number);
 int on_rpc_connection_data(struct arguments arguments, void *argument);
 void resize_input_buffer(struct arguments arguments, void *size);
 

@@ -80,15 +80,43 @@ static int take_body(const struct message *const *content, void *argument) {
     return 0;
 }
 
+static int answer(const void *request, void *argument) {
+    (void)request;
+    (void)argument;
+    return printf("answered ") < 0;
+}
+
+static int take_header(const void *header, void *argument) {
+    (void)argument;
+    return *(const char *)header == 'b';
+}
+
+static void *new_parser(void) {
+    static const struct callbacks own = {.request = answer, .header = take_header, .content = take_body};
+    void *state = NULL;
+    return http_parser_g_new_parse_request("", &own, NULL, &state) ? NULL : state;
+}
+
 /* A question in HTTP with a body of so many bytes. */
 static int ask_in_http(uint32_t bytes) {
-    static const struct callbacks own = {.content = take_body};
     struct message body = {.numbers_read = bytes};
     const struct message *content = &body;
-    void *state = NULL;
-    if (http_parser_g_new_parse_request("", &own, NULL, &state))
-        return 1;
+    void *state = new_parser();
     return say(((const struct callbacks *)state)->content(&content, NULL));
+}
+
+/* Questions in HTTP that come at once (message_library.c). The parser frees all but a line for which it is told so. */
+static int ask_at_once(const char *bytes) {
+    ssize_t parsed = 0;
+    int failed = http_parser_g_parse_request(new_parser(), bytes, &parsed);
+    return say(failed) || printf("%zd", parsed) < 0;
+}
+
+/* Slurm's command ends its wait unless it gets a message, and then asks whose it is. */
+static int wait_for_allocation(struct message *message) {
+    int accepted = accept_peer("");
+    int failed = slurm_receive_msg(&accepted, message, 0);
+    return say(failed) || printf("of %d", (int)auth_g_get_uid(NULL)) < 0;
 }
 
 static int split(void) {
@@ -98,6 +126,7 @@ static int split(void) {
 
 int main(int argc, char *argv[]) {
     static unsigned char onward[] = {45, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+    static unsigned char results[] = {45, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
     if (argc != 5)
         return 2;
     if (!strcmp(argv[4], "lists"))
@@ -106,6 +135,8 @@ int main(int argc, char *argv[]) {
         return receive(argv[3]);
     if (!strcmp(argv[4], "http"))
         return ask_in_http((uint32_t)strtoul(argv[3], NULL, 10));
+    if (!strcmp(argv[4], "questions"))
+        return ask_at_once(argv[3]);
     if (!strcmp(argv[4], "splits"))
         return split();
     struct message message = {
@@ -120,14 +151,28 @@ int main(int argc, char *argv[]) {
         message.data = onward;
         message.size = sizeof(onward);
     }
+    if (!strcmp(argv[3], "results")) {
+        message.data = results;
+        message.size = sizeof(results);
+    }
+    if (!strcmp(argv[4], "asked of several"))
+        return say(!slurm_receive_msgs(&message, 0, 0));
+    if (!strcmp(argv[4], "asked slurmctld"))
+        return say(slurm_send_recv_controller_msg(NULL, &message, NULL));
+    if (!strcmp(argv[4], "peers"))
+        return serve_peers(&message, argv[1], argv[3]);
     if (!strcmp(argv[4], "connects"))
         return connect(&message, strchr(argv[1], ':') + 1);
     if (!strcmp(argv[4], "attach"))
         return say(stepd_attach(0, 0, 0, NULL, NULL, NULL, argv[3][0] ? key : NULL, 0, NULL));
-    bool accepts = !strcmp(argv[4], "accepted");
-    int failed = asks      ? slurm_receive_msg(NULL, &message, 0)
-                 : accepts ? eio_message_socket_accept(&message, NULL)
-                           : slurm_unpack_msg_and_forward(&message, NULL, 0, &message);
+    if (!strcmp(argv[4], "first"))
+        return send_first(argv[1], argv[3]);
+    if (!strcmp(argv[4], "waits"))
+        return wait_for_allocation(&message);
+    int accepted = strcmp(argv[4], "accepted") != 0 ? -1 : accept_peer("");
+    int failed = asks            ? slurm_receive_msg(NULL, &message, 0)
+                 : accepted >= 0 ? eio_message_socket_accept(&message, &accepted)
+                                 : slurm_unpack_msg_and_forward(&message, NULL, 0, &message);
     printf("%s http=%d\n", failed ? "refused" : "read", http_switch_http_enabled());
     return 0;
 }

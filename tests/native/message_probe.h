@@ -19,10 +19,17 @@ struct message {
 };
 
 struct callbacks {
-    void *before[3];
+    int (*request)(const void *request, void *argument);
+    int (*header)(const void *header, void *argument);
+    void *headers_complete;
     int (*content)(const struct message *const *content, void *argument);
     void *after[2];
 };
+
+/* connection_probe.c: what becomes of peers at a daemon's port; one that sends bytes, as a command accepts it. */
+int serve_peers(struct message *message, const char *kind, char *words);
+int accept_peer(const char *bytes);
+int send_first(const char *length, const char *rest);
 
 void hold_a_lock(void);
 int unpack32(uint32_t *number, void *buffer);
@@ -33,6 +40,10 @@ void slurm_hostlist_destroy(void *hosts);
 void *slurm_persist_make_rc_msg(void *connection, uint32_t code, char *text, uint16_t type);
 void conmgr_queue_close_fd(void *connection);
 int http_parser_g_new_parse_request(const char *name, const struct callbacks *callbacks, void *argument, void **state);
+int http_parser_g_parse_request(void *state, const void *bytes, ssize_t *parsed);
+int conn_g_get_fd(void *connection);
+void slurmdbd_free_msg(void *message);
+void slurm_msg_t_init(void *message);
 const char *slurmdbd_msg_type_2_str(unsigned type, int exact);
 const char *rpc_num2string(unsigned type);
 

@@ -28,7 +28,7 @@ class Refusal:
 
 
 NOBODY = Refusal("root of the jail is nobody to Slurm")
-"""To root of the jail Slurm's own commands say it before they begin (native/doors/root_guard.c)."""
+"""To root of the jail Slurm's own commands say it before they begin (native/commands/root_guard.c)."""
 PATHS = (
     "--input", "--output", "--error", "--chdir", "--bcast", "--container", "--bbf", "--nodefile", "--export-file",
     "sbcast", "scontrol-write", "sacctmgr-dump", "sacctmgr-load",

@@ -31,6 +31,8 @@ from tests.witness.messages.rpcs import (
 SLURM_USER = 64030
 NAMELESS = 7777
 IS_ANSWER = re.compile("RESPONSE_")
+HOLDS_ANY = {"REQUEST_SIB_MSG", "REQUEST_CTLD_MULT_MSG", "REQUEST_DBD_RELAY"}
+"""Requests to slurmctld with messages of any type inside."""
 FORGER = Path(rpcs.__file__).with_name("forged_launch.c")
 FAR_NODES = "far-[0-65000]"
 """So many nodes that what slurmd would read of the last one lies beyond the arrays of a launch."""
@@ -81,7 +83,8 @@ def test_slurmctld_reads_of_users_requests_alone(daemons: Daemons, token: Token,
     since, first = len(daemons.cluster.log(CONTROLLER)), daemons.cluster.first_process(CONTROLLER)
     said = daemons.send(rpcs.to_slurmctld(place), [Message(name, token) for name in daemons.types])
     refused = {name for name, _ in daemons.guarded(since, CONTROLLER)}
-    assert refused >= ({*daemons.types} if token is Token.NONE else set(filter(IS_ANSWER.match, daemons.types)))
+    answers = {*filter(IS_ANSWER.match, daemons.types)}
+    assert refused >= ({*daemons.types} if token is Token.NONE else answers | HOLDS_ANY)
     assert rpcs.ENDED not in said
     assert daemons.cluster.first_process(CONTROLLER) == first, "slurmctld is the one that it was"
     assert "UP" in daemons.cluster.pod("/opt/slurm/bin/scontrol ping").stdout
@@ -186,6 +189,36 @@ def test_a_stranger_ends_nobodys_client(daemons: Daemons, client: str) -> None:
         daemons.cluster.pod(f"pkill -f '[u]ntil {client}'; pkill {client}")
         daemons.cluster.jail("scancel --me", user=ALICE)
         assert job
+
+
+JUNK = """
+import socket, sys
+for port in map(int, sys.argv[1:]):
+    for junk in (b"", bytes(4) + b"\\xff" * 200, b"\\xff" * 4):
+        with socket.create_connection(("127.0.0.1", port), 9) as command:
+            command.sendall(junk)
+"""
+"""Python in a pod that connects to ports, says nothing or what is no message, and goes."""
+
+
+def test_a_stranger_cancels_no_job_that_waits_for_its_allocation(daemons: Daemons) -> None:
+    waits = "rm -f ~/ran; setsid srun -H -J waits -n1 --mem=50 echo ran > ~/ran 2>&1 < /dev/null & true"
+    assert daemons.cluster.jail(waits, user=ALICE).returncode == 0
+
+    def ports() -> str:
+        return daemons.cluster.pod(f"python3 -c {shlex.quote(LISTENING)} srun").stdout.replace("\n", " ")
+
+    def job() -> str:
+        return daemons.cluster.jail("squeue -h -n waits -o %i", user=ALICE).stdout.strip()
+
+    try:
+        daemons.cluster.wait("srun waits", lambda: job() and ports(), 60)
+        assert daemons.cluster.pod(f"python3 -c {shlex.quote(JUNK)} {ports()}").returncode == 0
+        released = daemons.cluster.pod(f"/opt/slurm/bin/scontrol release {job()}")
+        assert released.returncode == 0, released
+        daemons.cluster.wait("it ran", lambda: "ran\n" in daemons.cluster.jail("cat ~/ran", user=ALICE).stdout, 60)
+    finally:
+        daemons.cluster.jail("scancel --me", user=ALICE)
 
 
 HTTP = """

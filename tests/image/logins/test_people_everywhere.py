@@ -148,6 +148,51 @@ def test_a_key_opens_until_the_account_expires_whatever_its_password(cluster: Sm
     assert cluster.ssh("id -un").stdout == "alice\n"
 
 
+KEYS = "/home/alice/.ssh/authorized_keys"
+READ_PEAKS = """
+for each in /proc/[0-9]*; do
+    if tr '\\0' ' ' < $each/cmdline | grep -q '^sshd-session: alice'; then
+        sed -n 's/^VmHWM:[[:space:]]*\\([0-9]*\\) kB/\\1/p' $each/status
+    fi
+done
+"""
+MOST_KIB = 64 << 10
+
+
+@pytest.fixture
+def keys(cluster: SmallCluster) -> Iterator[Path]:
+    """Where alice's keys lay before the test, and lie again after it."""
+    aside = Path(KEYS).with_name("kept")
+    cluster.jail(f"mv {KEYS} {aside}", user=ALICE)
+    yield aside
+    cluster.jail(f"rm -f {KEYS}; mv {aside} {KEYS}", user=ALICE)
+    assert cluster.ssh("id -un").stdout == "alice\n"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "cp {0} {1}; truncate -s 512M {1}",
+        "(head -c 1M /dev/zero | tr '\\0' x; echo; cat {}) > {}",
+    ],
+    ids=["an endless line behind", "a long line before"],
+)
+def test_keys_beside_a_line_without_end_open_and_take_no_memory(cluster: SmallCluster, keys: Path, made: str) -> None:
+    """sshd reads the file whole, for whoever asks."""
+    cluster.jail(made.format(keys, KEYS), user=ALICE)
+    peaks = [int(line) for line in cluster.ssh(READ_PEAKS).stdout.split()]
+    assert len(peaks) >= 2, "the monitor's and the session's own"
+    assert max(peaks) < MOST_KIB
+
+
+@pytest.mark.parametrize("made", ["mkfifo {}", "ln -s /dev/zero {}", "ln -s /dev/null {}", "mkdir {}"])
+def test_what_is_no_file_of_keys_refuses_its_user_at_once(cluster: SmallCluster, keys: Path, made: str) -> None:
+    cluster.jail(made.format(KEYS), user=ALICE)
+    refused = cluster.ssh("id -un", seconds=20)
+    assert (refused.returncode, refused.stdout) == (255, "")
+    cluster.jail(f"rm -rf {KEYS}", user=ALICE)
+
+
 def test_a_user_a_group_and_a_key_made_on_one_node_are_the_others_next(cluster: SmallCluster) -> None:
     # One look each, right after the command: nothing is waited for.
     assert cluster.jail("useradd -m -s /bin/bash bob", name=WORKER).returncode == 0

@@ -7,6 +7,7 @@ import re
 import shutil
 import struct
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,12 +18,17 @@ HERE, NATIVE = Path(__file__).parents[1], Path("native")
 NOBODY, ROOT, SLURM, ALICE = -1, 0, 64030, 1000
 PING, ANSWER, TRIGGER, FORWARD, LAUNCH, SIGNAL, PMI = 1008, 2004, 2017, 5029, 6001, 6004, 7204
 CANCEL, REATTACH = 5032, 6007
+DONE, RELAY, SIBLING = 8001, 1031, 4502
+SLOW_SECONDS = 5
+"""For so long the stand-in sleeps after a message that it could not read."""
 PERSIST_INIT, DBD_FINI, DBD_GET_JOBS, DBD_JOB_START = 6500, 1401, 1432, 1425
 DBD_ARCHIVE_DUMP, DBD_ARCHIVE_LOAD = 1459, 1460
-SOURCES = (
-    *("message_guard.c", "forward_guard.c", "hostlist_guard.c"),
+DOORS = (
+    *("message_guard.c", "answer_guard.c", "connection_guard.c", "forward_guard.c", "hostlist_guard.c"),
     *("http_guard.c", "length_guard.c", "launch_reader.c", "launch_check.c", "persist_guard.c"),
 )
+SOURCES = (*(f"doors/{name}" for name in DOORS), "commands/client_guard.c")
+OF_STEPD = ("doors/answer_guard.c", "stepd/stepd_answers.c")
 NO_VALUE = 0xFFFFFFFE
 Ask = Callable[..., str]
 
@@ -30,19 +36,21 @@ Ask = Callable[..., str]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("guard")
-    probe = HERE / "message_probe.c"
+    probes = (str(HERE / "message_probe.c"), str(HERE / "connection_probe.c"))
     shared = ("-shared", "-fPIC", "-pthread")
     _gcc(*shared, "-o", f"{folder}/libslurm.so", str(HERE / "message_library.c"))
-    _gcc(*shared, "-o", f"{folder}/guard.so", *(str(NATIVE / "doors" / name) for name in SOURCES))
-    linked = ("-Wl,--no-as-needed", f"{folder}/guard.so", f"{folder}/libslurm.so")
-    _gcc("-o", f"{folder}/slurmd", str(probe), *linked)
+    for guard, sources in {"guard.so": SOURCES, "stepd_guard.so": OF_STEPD}.items():
+        _gcc(*shared, "-DINIT_MILLISECONDS=500", "-o", f"{folder}/{guard}", *(str(NATIVE / name) for name in sources))
+    for program, guard in {"slurmd": "guard.so", "slurmstepd": "stepd_guard.so"}.items():
+        linked = ("-Wl,--no-as-needed", f"{folder}/{guard}", f"{folder}/libslurm.so")
+        _gcc("-o", f"{folder}/{program}", *probes, *linked)
     for name in ("slurmctld", "slurmdbd", "srun", "salloc", "sattach", "swait", "unknown"):
         shutil.copy(folder / "slurmd", folder / name)
     return folder
 
 
 def _gcc(*arguments: str) -> None:
-    command = ["gcc", "-D_GNU_SOURCE", "-iquote", str(NATIVE), *arguments]
+    command = ["gcc", "-D_GNU_SOURCE", "-iquote", str(NATIVE), "-iquote", str(NATIVE / "doors"), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -73,7 +81,34 @@ def test_the_library_knows_each_program_that_must_load_it() -> None:
 @pytest.mark.parametrize("program", ["slurmd", "slurmctld", "srun", "salloc", "sattach", "swait", "unknown"])
 def test_a_message_without_a_token_is_read_by_nobody(ask: Ask, program: str) -> None:
     assert {ask(program, kind, NOBODY) for kind in (PING, ANSWER, LAUNCH)} == {"refused"}
-    assert ask(program, ANSWER, NOBODY, how="asked") == "read", "but for an answer that it asked for"
+    assert ask(program, DONE, NOBODY, how="asked") == "read", "but for an answer that it asked for"
+
+
+@pytest.mark.parametrize("program", ["slurmctld", "slurmstepd"])
+def test_a_users_srun_answers_that_it_has_done_what_it_was_asked_for(ask: Ask, program: str) -> None:
+    """slurmctld and slurmstepd ask it where it says, and Slurm's own read any message there, without a token."""
+    for how in ("asked", "asked of several"):
+        assert ask(program, DONE, NOBODY, how=how) == "read"
+        assert ask(program, ANSWER, NOBODY, how=how) == "refused"
+    assert ask(program, DONE, NOBODY, "results", "asked of several") == "refused"
+
+
+def test_slurmstepd_reads_each_answer_of_slurmctld(ask: Ask) -> None:
+    assert ask("slurmstepd", ANSWER, NOBODY, how="asked slurmctld") == "read"
+
+
+def test_slurmctld_reads_no_message_inside_of_another(ask: Ask) -> None:
+    """Slurm's own would read any type there, and inside of that another, until its stack ends."""
+    assert ask("slurmctld", PING, ALICE, "inside") == "refused"
+    assert ask("slurmctld", PING, SLURM, "inside") == "read"
+    assert {ask("slurmctld", kind, ALICE) for kind in (RELAY, SIBLING)} == {"refused"}
+    assert {ask("slurmctld", kind, SLURM) for kind in (RELAY, SIBLING)} == {"read"}
+
+
+def test_a_message_that_is_refused_takes_no_time_of_those_who_serve_all(ask: Ask) -> None:
+    began = time.monotonic()
+    assert ask("slurmctld", ANSWER, NOBODY, "slow") == "refused"
+    assert time.monotonic() - began < SLOW_SECONDS
 
 
 @pytest.mark.parametrize("program", ["slurmd", "slurmctld", "srun"])
@@ -105,7 +140,7 @@ NODES = 65_536
 
 @pytest.mark.parametrize(
     "sound",
-    ["a", "", f"a[0-{NODES - 1}]", "a[0-255]b[0-255]", "a[1,3-7,9]x,b[0-9]-y c\td", "[7000-7999]", "a[]"],
+    ["a", "", f"a[0-{NODES - 1}]", "a[0-255]b[0-255]", "a[1,3-7,9]x,b[0-9]-y c\td", "[7000-7999]", "a[]", "c" * 999],
 )
 @pytest.mark.parametrize("program", ["slurmctld", "slurmdbd", "slurmd"])
 def test_a_list_of_nodes_that_a_cluster_may_have_is_read(ask: Ask, program: str, sound: str) -> None:
@@ -128,8 +163,14 @@ ZEROS = f"[{','.join('0' * 300)}]"
         "a[0 -65535][0:-65535]",
         "a[1,2]-65535][0-9]",
         "a[1",
+        f"{'a' * 256}[0-1]",
+        f"a[0-1]{'b' * 256}",
+        f"a[{'0' * 256}-1]",
     ],
-    ids=["product", "large product", "range", "sum", "overflow", "numbers", "nested", "words", "half", "open"],
+    ids=[
+        *("product", "large product", "range", "sum", "overflow", "numbers", "nested", "words", "half", "open"),
+        *("long name", "long end", "long number"),
+    ],
 )
 def test_a_list_of_more_nodes_is_none_to_a_daemon(ask: Ask, endless: str) -> None:
     """slurmctld would make each name under its locks."""
@@ -148,6 +189,33 @@ def test_slurmctld_reads_of_users_requests(ask: Ask) -> None:
 def test_a_client_reads_at_its_ports_of_nobody_but_slurm_and_its_own_user(ask: Ask, program: str, how: str) -> None:
     asked = [(ANSWER, SLURM), (ANSWER, os.getuid()), (ANSWER, NOBODY), (ANSWER, os.getuid() + 1)]
     assert [ask(program, kind, sender, how=how) for kind, sender in asked] == ["read", "read", "refused", "refused"]
+
+
+@pytest.mark.parametrize("program", ["srun", "salloc"])
+def test_a_command_that_waits_for_its_allocation_waits_on_whatever_a_stranger_sends(ask: Ask, program: str) -> None:
+    """Slurm's own takes anything for the end of the wait, and cancels the job."""
+    assert ask(program, ANSWER, SLURM, how="waits") == "read of -1"
+    assert ask(program, ANSWER, NOBODY, how="waits") == f"emptied read of {os.getuid()}"
+    assert ask(program, ANSWER, os.getuid() + 1, how="waits") == f"emptied read of {os.getuid()}"
+
+
+@pytest.mark.parametrize(
+    ("length", "rest", "became"),
+    [
+        ("5", "bytes", "9 read"),
+        ("9", "bytes", "refused"),
+        ("5", "gone", "refused"),
+        ("4294967295", "bytes", "refused"),
+        (str(1 << 20), "", "refused"),
+    ],
+    ids=["whole", "silent", "gone", "4 GiB", "slow"],
+)
+@pytest.mark.parametrize("program", ["srun", "sattach"])
+def test_a_stranger_holds_up_no_steps_input_and_output(
+    ask: Ask, program: str, length: str, rest: str, became: str
+) -> None:
+    """Slurm's own waits for ever."""
+    assert ask(program, length, NOBODY, rest, "first") == became
 
 
 MIB = 1 << 20
@@ -174,6 +242,58 @@ def test_all_long_messages_that_are_under_way_have_one_bound(ask: Ask) -> None:
 def test_a_question_in_http_has_no_body(ask: Ask) -> None:
     """Slurm's own takes 50 MiB of each connection, and writes one byte behind them."""
     assert [ask("slurmctld", 0, NOBODY, size, "http") for size in ("0", "1", "16383")] == ["read", "refused", "refused"]
+
+
+@pytest.mark.parametrize(
+    ("came", "became"),
+    [
+        ("hq", "answered read 2"),
+        ("hqhq", "answered refused 3"),
+        ("hbhq", "refused 3"),
+    ],
+    ids=["one", "two at once", "a line that Slurm refuses"],
+)
+def test_of_questions_in_http_that_come_at_once_one_is_answered(ask: Ask, came: str, became: str) -> None:
+    """Slurm's own keeps thousands of answers to a stranger, and forgets each line that it refuses."""
+    assert ask("slurmctld", 0, NOBODY, came, "questions") == became
+
+
+def peers(ask: Ask, *came: str, program: str = "slurmctld", sender: int = ALICE) -> str:
+    """Says how many messages were refused, and which peers were sent away (connection_probe.c)."""
+    kind = "database" if program == "slurmdbd" else SIGNAL if program == "slurmd" else PING
+    return ask(program, kind, sender, ",".join(came), "peers")
+
+
+@pytest.mark.parametrize("program", ["slurmctld", "slurmd"])
+def test_who_says_nothing_gives_way_to_a_new_connection(ask: Ask, program: str) -> None:
+    """Slurm's own takes nobody in while 512 are there, and each may stay for as long as it likes."""
+    assert peers(ask, "i512", "w479", program=program) == "0"
+    assert peers(ask, "i512", "w479", "w2", program=program) == "0 0 1"
+    assert peers(ask, "i0", "i512", "w140", "w1", program=program) == "0 0", "Slurm goes by the first number"
+    assert peers(ask, "p64", "i512", "w59", "w1", program=program) == "0 0", "as many as the configuration says"
+
+
+def test_whose_message_waits_for_slurm_or_is_there_keeps_his_connection(ask: Ask) -> None:
+    assert peers(ask, "i64", "u1", "w58", "w1") == "0 1"
+    assert peers(ask, "i64", "m1", "w59", "w1") == "0 1"
+    assert peers(ask, "i64", "u59", "w1") == "0", "the new one, too"
+
+
+@pytest.mark.parametrize("program", ["slurmctld", "slurmd"])
+def test_a_connection_brings_one_message(ask: Ask, program: str) -> None:
+    """Slurm's own forgets the first when a second comes with it, but not its memory."""
+    assert peers(ask, "m3", program=program) == "0"
+    assert peers(ask, "d3", program=program) == "3"
+    assert peers(ask, "d3", program=program, sender=ROOT) == "3"
+
+
+def test_connections_to_slurmdbd_leave_threads_to_others(ask: Ask) -> None:
+    """Slurm's own has a hundred, and waits for a stranger's next byte for ever."""
+    assert peers(ask, "w96", program="slurmdbd") == "0"
+    assert peers(ask, "m4", "w92", "w1", program="slurmdbd") == "0 4"
+    assert peers(ask, "m64", program="slurmdbd") == "0"
+    assert peers(ask, "m66", program="slurmdbd") == "freed freed 2"
+    assert peers(ask, "m90", program="slurmdbd", sender=SLURM) == "0"
 
 
 def test_slurmdbd_waits_for_no_more_of_a_stranger_or_a_user_than_they_send(ask: Ask) -> None:

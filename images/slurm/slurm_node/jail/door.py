@@ -13,7 +13,7 @@ from slurm_node.pod.supervise import Daemon
 
 SOCKET = "sack.socket"
 MARK = Path(shared.DOOR_MARK).name
-"""File that tells Slurm's commands that root of the jail runs them (native/doors/root_guard.c)."""
+"""File that tells Slurm's commands that root of the jail runs them (native/commands/root_guard.c)."""
 
 
 def prepare(folder: Path = paths.DOOR) -> None:
