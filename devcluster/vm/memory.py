@@ -66,8 +66,8 @@ def limits(membership: str, hierarchies: Path) -> Iterator[tuple[Path, int]]:
 def allow_mappings(wanted: int) -> None:
     """Raise this machine's bound of mappings if it is lower.
 
-    A process of the guest is one of this machine, in which each of its pages may be a mapping of its own. Without
-    room for another the guest's kernel tries the same page for ever.
+    A process of the guest is one of this machine. Each of its pages may be a mapping of its own there. Without room for
+    another the guest's kernel tries the same page for ever.
 
     Raises:
         StepFailed: the bound is lower, and cannot be raised from here.

@@ -49,8 +49,8 @@ bool launch_fits(bool is_read);
 bool forward_is_asked(const void *buffer, uint32_t begin);
 void forward_find(void);
 
-/* answer_guard.c: true if slurmctld or slurmstepd may have asked for an answer of this type, and if the answer whose
- * head begins at this byte brings no others with it. */
+/* answer_guard.c: true if slurmctld or slurmstepd may have asked for an answer of this type. The second says whether an
+ * answer brings no others with it; its head begins at that byte. */
 bool answer_is_expected(const char *type);
 bool answer_is_bare(const void *buffer, uint32_t begin);
 
