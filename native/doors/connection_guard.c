@@ -19,9 +19,8 @@
 #include <sys/stat.h>
 
 #define FILES 16384 /* More than conmgr_max_connections may be here. */
-#define CONNECTIONS                                                                                                    \
-    150 /* MAX_CONNECTIONS_DEFAULT: in slurmd its authentication is the first to ask, with no number.                  \
-         */
+/* MAX_CONNECTIONS_DEFAULT: in slurmd its authentication is the first to ask, with no number. */
+#define CONNECTIONS 150
 #define SPARE(places) ((places) / 16 + 1)
 #define MOST_OF_DATABASE 96 /* Of MAX_THREAD_COUNT, 100. */
 #define MOST_OF_USERS 80

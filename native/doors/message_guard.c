@@ -15,8 +15,7 @@
  *   - slurmd passes no message on to other nodes (forward_guard.c);
  *   - no daemon makes more names of a list than a cluster has nodes (hostlist_guard.c);
  *   - no daemon takes memory for bytes that have not come (length_guard.c);
- *   - connections that say nothing shut out nobody, and each brings slurmctld or slurmd one message
- * (connection_guard.c);
+ *   - connections that say nothing shut out nobody, and each brings a daemon one message (connection_guard.c);
  *   - slurmctld takes no body with a question in HTTP, and one question at once (http_guard.c);
  *   - a child of slurmd reads a user's launch first: the child may crash or hang in slurmd's place (launch_reader.c).
  *     It checks that slurmd would find its part of the launch (launch_check.c).
@@ -138,9 +137,7 @@ int slurm_unpack_msg_and_forward(void *message, void *origin, int file, void *bu
     return failed;
 }
 
-/* An answer that this program asked for has no token. Commands use this call for messages that come to their ports,
- * too.
- */
+/* An answer that this program asked for has no token. Commands use this call at their ports, too. */
 int slurm_receive_msg(void *connection, void *message, int timeout) {
     bool has_come = client_has_accepted(connection);
     current.is_asking = !has_come;
