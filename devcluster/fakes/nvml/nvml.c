@@ -100,11 +100,10 @@ static int answer_large(struct gpu *gpu, enum fact fact, unsigned long long *num
 
 /* Answers with the recoveries of a link: only the last one has some. */
 static int answer_link(struct gpu *gpu, unsigned link, unsigned *number) {
-    size_t links = gpu->links ? strlen(gpu->links) : 0;
-    if (link >= links)
+    if (!gpu || link >= strlen(gpu->links))
         return INVALID_ARGUMENT;
     int code = answer(gpu, LINK_RECOVERIES, 0, number);
-    if (link + 1 < links)
+    if (link + 1 < strlen(gpu->links))
         *number = 0;
     return code;
 }
