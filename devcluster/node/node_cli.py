@@ -300,7 +300,8 @@ def listed(access: credentials.Connection, path: str) -> list[dict[str, Any]]:
     """
     assert isinstance(access.tls, ssl.SSLContext)
     try:
-        with urllib.request.urlopen(f"{access.server}{path}", timeout=KUBECTL_SECONDS, context=access.tls) as answer:  # noqa: S310 - our own URL
+        url = f"{access.server}{path}"
+        with urllib.request.urlopen(url, timeout=KUBECTL_SECONDS, context=access.tls) as answer:  # noqa: S310 - https: the kubeconfig is ours
             items: list[dict[str, Any]] = json.load(answer)["items"]
     except (OSError, http.client.HTTPException) as error:
         raise StepFailed(f"{access.server}{path}: {error}") from None

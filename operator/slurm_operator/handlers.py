@@ -145,8 +145,8 @@ async def _keep_passing(
             progress.met(error)
         except TimeoutError:
             outcome, said = "deadline", f"no end within {PASS_DEADLINE_SECONDS:.0f} s"
-        except Exception as error:
-            # A defect must not end the passes. It counts as no progress, so that /readyz shows it.
+        except Exception as error:  # Whatever it is: a defect must not end the passes.
+            # It counts as no progress, so that /readyz shows it.
             outcome, said = "defect", f"{type(error).__name__}: {error}"
             if said != trouble:
                 log.exception("pass failed: subject=%s", subject)

@@ -17,7 +17,7 @@ from slurm_operator import execute, metrics, observe, report
 from slurm_operator.actions import DeletePod
 from slurm_operator.clients.informer import Informer, Watch
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
-from slurm_operator.clients.lease import Lease, NotLeading
+from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.pod_refusals import PodRefusals
 from slurm_operator.clients.slurm.job_listing import JobListing
 from slurm_operator.clients.slurm.rest_renewal import RenewedRest
@@ -30,7 +30,7 @@ from slurm_operator.decide.nodes import lost_daemons
 from slurm_operator.findings import Condition, Defect, Finding, Findings, Severity, lasting, of_defects
 from slurm_operator.parse.k8s_nodes import K8sNodeParser
 from slurm_operator.reconcile import accounts, administrators, configuration, job_counts, node_sets
-from slurm_operator.reconcile.defects import Defects
+from slurm_operator.reconcile.defects import EXPECTED, Defects
 from slurm_operator.reconcile.drift import DriftReconciler
 from slurm_operator.reconcile.health import hanging_jobs, long_checks, outages, pod_conditions
 from slurm_operator.reconcile.orphaned_sets import OrphanedSets
@@ -131,9 +131,9 @@ class Reconciler:
             await self._refuse(surplus, bodies[0]["metadata"]["name"])
         try:
             return await self._pass(bodies[0], budget)
-        except (KubernetesError, NotLeading, TimeoutError):
+        except EXPECTED:
             raise
-        except Exception as error:
+        except Exception as error:  # Whatever it is: the status says why nothing is done.
             words = of_defects([Defect("all that it does", error)], severity=Severity.WRONG | Severity.UNKNOWN)
             await self._executor.tell_defects(bodies[0], words)
             raise

@@ -5,10 +5,14 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from slurm_operator.clients.kubernetes import KubernetesError
 from slurm_operator.clients.lease import NotLeading
 from slurm_operator.findings import Defect, Finding, Severity, of_defects
+
+EXPECTED: Final = (KubernetesError, NotLeading, TimeoutError)
+"""What ends a pass and is no defect: the next one begins anew."""
 
 log = logging.getLogger(__name__)
 
@@ -33,9 +37,9 @@ class Defects:
         defects = list[Defect]()
         try:
             yield
-        except (KubernetesError, NotLeading, TimeoutError):
+        except EXPECTED:
             raise
-        except Exception as error:
+        except Exception as error:  # Whatever it is: no part may end the others.
             defects.append(Defect(part, error))
         self.log(part, defects)
         self._ran.add(part)

@@ -23,12 +23,13 @@ from contract.conditions import ConditionType, Reason
 from slurm_operator import execute, metrics, observe
 from slurm_operator.clients.informer import Informer, Watch, plural
 from slurm_operator.clients.kubernetes import KubernetesApi, KubernetesError, Object
-from slurm_operator.clients.lease import Lease, NotLeading
+from slurm_operator.clients.lease import Lease
 from slurm_operator.clients.watched_reads import Reads
 from slurm_operator.decide.cluster.drift import restore, rounds
 from slurm_operator.decide.cluster.requeue import Outcome
 from slurm_operator.findings import Condition, Defect, Finding, of_defects
 from slurm_operator.parse.pods import parse_pod
+from slurm_operator.reconcile.defects import EXPECTED
 
 log = logging.getLogger(__name__)
 
@@ -96,9 +97,9 @@ class DriftReconciler:
         """
         try:
             return await self._round()
-        except (KubernetesError, NotLeading, TimeoutError):
+        except EXPECTED:
             raise
-        except Exception as error:
+        except Exception as error:  # Whatever it is: nothing is restored, and people are told.
             told = of_defects([Defect("what restores declared objects", error)])
             self._say(Condition(ConditionType.HEALING, "Unknown", told[0].reason, told[0].message), tuple(told))
             raise

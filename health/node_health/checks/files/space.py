@@ -12,8 +12,8 @@ from node_health.verdict import Finding, Verdict, passes, worst_of
 SHARED = {"the jail": Path(paths.JAIL_TREE)}
 """The jail is full for all nodes alike. A drain would repair nothing, and one user could drain the whole cluster."""
 OWN = {
-    "/tmp": Path(paths.JAIL_TREE, "tmp"),  # noqa: S108 - looked at only
-    "/dev/shm": Path(paths.JAIL_TREE, "dev/shm"),  # noqa: S108 - looked at only
+    "/tmp": Path(paths.JAIL_TREE, "tmp"),  # noqa: S108 - a name for users, where no file is made
+    "/dev/shm": Path(paths.JAIL_TREE, "dev/shm"),  # noqa: S108 - a name for users, where no file is made
     "slurmd's spool": Path(paths.SPOOL_DIR),
 }
 

@@ -53,7 +53,7 @@ class _Parts:
         """Return what a part decides; `otherwise` if it raises."""
         try:
             return work()
-        except Exception as error:
+        except Exception as error:  # Whatever it is: no part may end the others.
             self.defects.append(Defect(part, error))
             return otherwise
 
