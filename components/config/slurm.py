@@ -12,13 +12,12 @@ from components.config.pods.pod_options import POD_OPTIONS, PlacedPodOptions
 from components.config.pods.resources import ControllerResources, RestResources
 from components.config.rule import Violation, named_twice, rule
 from components.config.scripts import Scripts
-from components.config.slurm_keys import cgroup_conf, defaults
+from components.config.slurm_keys import cgroup_conf, defaults, plugin_names
 from components.config.slurm_keys.slurm_options import (
     OptionWords,
     check_option_name,
     refusal,
     slurms_name,
-    slurms_value,
 )
 from components.config.storage import StateStorage
 from components.config.topologies import Topology
@@ -155,7 +154,7 @@ class Slurm(Model):
     @property
     def slurm_conf_options(self) -> dict[str, str]:
         """The options by their keys as Slurm writes them."""
-        return {slurms_name(name): slurms_value(name, value) for name, value in self.options.items()}
+        return {slurms_name(name): plugin_names.slurms_value(name, value) for name, value in self.options.items()}
 
     @rule
     def _cores(self) -> Iterator[Violation]:
@@ -182,7 +181,10 @@ class Slurm(Model):
             other = first.setdefault(name.lower(), name)
             if other != name:
                 yield Violation("options", name, want=f"one of {other} and {name}: Slurm reads one key")
-            loaders = {word: slurm_files.loader(name, word.lower()) for word in slurms_value(name, value).split(",")}
+            loaders = {
+                word: slurm_files.loader(name, word.lower())
+                for word in plugin_names.slurms_value(name, value).split(",")
+            }
             words = [word for word, file in loaders.items() if not file]
             for word, file in loaders.items():
                 if file and word != word.lower():

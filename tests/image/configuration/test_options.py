@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from components.config import parse
-from components.config.slurm_keys import cgroup_conf, node_options, partition_options, slurm_options
+from components.config.slurm_keys import cgroup_conf, node_options, partition_options, plugin_names, slurm_options
 from components.config.slurm_keys.retired import RETIRED
 from components.slurm.conf import slurm_conf
 from tests.image.pods import CONTROLLER
@@ -79,7 +79,7 @@ KINDS = {"clifilterplugins": "cli_filter", "jobsubmitplugins": "job_submit"}
 def test_the_image_has_each_plugin_that_may_be_named(image: Path) -> None:
     named = [
         word if "/" in word else f"{KINDS[key]}/{word}"
-        for key, words in slurm_options.CHOICES.items()
+        for key, words in plugin_names.CHOICES.items()
         for word in words
         if not word.endswith("none")
     ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from components.config import parse
-from components.config.slurm_keys.slurm_options import ALLOWED, CHOICES, NOT, OWNED, REFUSED
+from components.config.slurm_keys.plugin_names import CHOICES
+from components.config.slurm_keys.slurm_options import ALLOWED, NOT, OWNED, REFUSED
 from components.slurm.conf import gres_conf, slurm_conf
 from tests.unit import golden_files
 from tests.unit.samples import GPU_SET, SMALL, changed, config_with

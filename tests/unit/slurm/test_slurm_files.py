@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from components.config import ConfigurationError, parse
-from components.config.slurm_keys.slurm_options import ALLOWED, CHOICES
+from components.config.slurm_keys.plugin_names import CHOICES
+from components.config.slurm_keys.slurm_options import ALLOWED
 from components.config.values import slurm_files
 from components.config.values.project_files import MOST_BYTES
 from components.config.values.slurm_files import OURS, REFUSED, TAKEN
