@@ -12,7 +12,7 @@ from slurm_operator.clients.lease import NotLeading
 from slurm_operator.findings import Defect, Finding, Severity, of_defects
 
 EXPECTED: Final = (KubernetesError, NotLeading, TimeoutError)
-"""What ends a pass and is no defect: the next one begins anew."""
+"""Exceptions that end a pass and are no defects: the next one begins anew."""
 
 log = logging.getLogger(__name__)
 
