@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.measurement import Measurement
 from bench.worlds.real_slurm import RealSlurm
-from tests.image.unpacked import unpack_image
+from devcluster.images.layers import unpack_image
 from tests.operator.worlds.world import KEY
 from tests.unit.samples import SMALL, changed
 

@@ -30,7 +30,7 @@ from slurm_operator.state.slurm import SlurmNode
 
 from bench.measurement import Measurement
 from bench.worlds.real_slurm import RealSlurm
-from tests.image.unpacked import unpack_image
+from devcluster.images.layers import unpack_image
 from tests.operator.states.sets import node_set
 from tests.operator.worlds.world import KEY
 

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from bench.jobs.steps import WITH, WITHOUT, WITHOUT_PLUGIN, batch_seconds
 from bench.measurement import Measurement, middle_milliseconds
+from devcluster.images.layers import unpack_image
 from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.vm import guest
 from devcluster.vm import tests as vm_tests
 from tests.image import roots
 from tests.image.pods import CONTROLLER
 from tests.image.small_cluster import ALICE, SmallCluster
-from tests.image.unpacked import unpack_image
 
 REPETITIONS = 40
 SECONDS = 1500.0

@@ -11,8 +11,8 @@ from typing import Any
 
 from bench.worlds.real_slurm import RealSlurm
 from devcluster.apiserver.control_plane import ApiServer
+from devcluster.images.layers import unpack_image
 from devcluster.node import toolchain
-from tests.image.unpacked import unpack_image
 from tests.operator.fakes import fake_dry_run
 from tests.operator.fakes.fake_slurm import FakeSlurm
 from tests.operator.fakes.fake_workloads import FakeWorkloads

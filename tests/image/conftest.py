@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from devcluster.images.layers import unpack_image
 from tests.image import roots
 from tests.image.small_cluster import NewCluster, SmallCluster
-from tests.image.unpacked import unpack_image
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

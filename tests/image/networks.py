@@ -7,6 +7,8 @@ import subprocess
 # An address that is not the loopback's: resolvers take names for unusable without one.
 ADDRESS = "10.77.0.1"
 _BRIDGE = f"ip link add net0 type bridge && ip address add {ADDRESS}/24 dev net0 && ip link set net0 up"
+# A kernel without bridges, as small virtual machines have it, has all of a cluster on one node.
+_COMMON = f"{{ {_BRIDGE} || ip address add {ADDRESS}/32 dev lo; }}"
 _HOLD = "ip link set lo up && {} && echo up; exec cat"
 
 
@@ -14,7 +16,7 @@ class Networks:
     """Network namespaces, each held by a process of its own; together they are one network without a way out."""
 
     def __init__(self) -> None:
-        self._common = _held(_BRIDGE)
+        self._common = _held(_COMMON)
         self._own: dict[str, subprocess.Popen[bytes]] = {}
 
     def holder(self, pod: str) -> int:

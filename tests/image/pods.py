@@ -77,6 +77,7 @@ cp -r "$KEYS" "$POD/run/secrets/slurm"
 cp -r "$KEYS" "$POD/run/secrets/ssh"
 [ "$ROLE" != controller ] || mount --bind "$STATE" "$POD/var/spool/slurmctld"
 chown 64030:64030 "$POD/var/spool/slurmctld"
+[ "$ROLE" != worker ] || sh -ec "$BEFORE"
 # Workers and logins have a read-only root (components/pods/pod_security.py), and nothing mounted at /tmp.
 case "$ROLE" in worker|login) umount "$POD/tmp"; mount -o remount,bind,ro "$POD";; esac
 cd "$POD"
@@ -103,10 +104,17 @@ class Pods:
         volumes: pod → its own mount of the volume; the folder ``volume`` itself for others.
         groups: folder of a cgroup v2 hierarchy in which each pod gets a group and a cgroup namespace of its own.
         as_in_kubernetes: gives workers and logins only the capabilities of components/pods/pod_security.py.
+        before: shell before a worker's root is entered, with it at $POD, as a hook of a container runtime.
     """
 
     def __init__(
-        self, folder: Path, image: Path, volumes: Mapping[str, Path], groups: Path | None, as_in_kubernetes: bool
+        self,
+        folder: Path,
+        image: Path,
+        volumes: Mapping[str, Path],
+        groups: Path | None,
+        as_in_kubernetes: bool,
+        before: str = "",
     ) -> None:
         self._as_in_kubernetes = as_in_kubernetes
         self._folder = folder
@@ -117,7 +125,7 @@ class Pods:
         self._networks = Networks()
         self._mounts = {
             "IMAGE": image, "CONFIG": folder / "config", "HOSTS": folder / "hosts",
-            "KEYS": folder / "keys", "STATE": folder / "state", "SCRIPTS": folder / "scripts",
+            "KEYS": folder / "keys", "STATE": folder / "state", "SCRIPTS": folder / "scripts", "BEFORE": before,
         }  # fmt: skip
 
     def __enter__(self) -> Self:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from devcluster.images.layers import unpack_image
 from tests.image import roots
 from tests.image.jobs.bundles import make_bundle
-from tests.image.unpacked import unpack_image
 from tests.vm.resting_cluster import KILL_WAIT
 from tests.vm.v2_cluster import FAKE_GPUS, NODE_SET, V2Cluster
 from tests.vm.v2_groups import make, remove

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from devcluster.images.layers import unpack_image
 from tests.image import roots
 from tests.image.pods import CONTROLLER
 from tests.image.records.accounting_room import AccountingRoom
 from tests.image.small_cluster import ALICE, SmallCluster
-from tests.image.unpacked import unpack_image
 
 KINDS = ("pid", "mnt", "ipc")
 SPACES = f"readlink {' '.join(f'/proc/self/ns/{kind}' for kind in KINDS)} | tr '\\n' ' '"

@@ -14,8 +14,8 @@ from components.preflight import account_changes
 from components.preflight.account_changes import AccountChanges
 from components.slurm import accounts
 from components.slurm.conf.partition_line import partition_line
+from devcluster.images.layers import unpack_image
 from tests.image.records.accounting_room import AccountingRoom
-from tests.image.unpacked import unpack_image
 from tests.unit.effects.people_effects import BASE
 from tests.unit.samples import changed
 

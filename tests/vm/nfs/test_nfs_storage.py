@@ -21,7 +21,7 @@ from slurm_node.roles import populate
 from slurm_node.roots import inventory, nfs_mounts, old_roots, volume_probe
 
 from components.config.storage import Nfs
-from tests.image.unpacked import unpack_image
+from devcluster.images.layers import unpack_image
 from tests.vm.nfs.nfs_cluster import EVERY_VERSION, VERSIONS, options
 from tests.vm.nfs.nfs_server import MEMORY, NfsServer, wait
 
