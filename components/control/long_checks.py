@@ -156,7 +156,8 @@ _NEEDS: Final = {
     Builtin.ALL_REDUCE: "all_reduce_perf of NVIDIA's nccl-tests; for several nodes built with MPI, and mpiexec",
     Builtin.NVBANDWIDTH: "NVIDIA's nvbandwidth",
     Builtin.IB_WRITE_BW: "ib_write_bw (Debian's package perftest)",
-    Builtin.GPU_BURN: "gpu_burn of https://github.com/wilicc/gpu-burn, with its kernel in the same folder",
+    Builtin.GPU_BURN: "gpu_burn of https://github.com/wilicc/gpu-burn, with its kernel in the same folder, "
+    "and nvidia-smi",
     **dict.fromkeys(DCGM_DIAGS, "dcgmi (NVIDIA's datacenter-gpu-manager-4-core)"),
 }
 """Programs that a builtin needs in the jail, apart from coreutils and Slurm's commands."""

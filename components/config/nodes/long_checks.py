@@ -12,6 +12,7 @@ from components.config.values.quantities import Duration, WholeNumber, duration_
 from components.config.values.validation import matching
 
 LEAST_EVERY_SECONDS: Final = 600
+LEAST_BURN_MINUTES: Final = 2
 MOST_NODES: Final = 64
 CHECK_NAME: Final = "[a-z]([a-z0-9-]{0,30}[a-z0-9])?"
 CheckName = Annotated[
@@ -176,6 +177,9 @@ class LongCheck(Model):
     def _time_limit(self) -> Iterator[Violation]:
         if duration_seconds(self.time_limit) % 60:
             yield Violation("timeLimit", want="whole minutes, as Slurm counts them")
+        elif self.builtin is Builtin.GPU_BURN and self.minutes < LEAST_BURN_MINUTES:
+            want = f"{LEAST_BURN_MINUTES}m or more: gpu_burn takes 30 s to end, after half of this time"
+            yield Violation("timeLimit", want=want)
 
     @rule
     def _every(self) -> Iterator[Violation]:

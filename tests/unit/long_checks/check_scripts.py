@@ -32,7 +32,7 @@ def status(
 
     Args:
         folder: for the script and the tools.
-        tools: name of a program → its script for sh; None: the fake of devcluster/fakes.
+        tools: name of a program → its script for sh; None: the fake of devcluster/fakes. GPUs come with nvidia-smi.
         scenario: what the latter answer (devcluster/fakes/gpu_scenario.py).
         replace: text of the check's script → another, for what this machine lacks.
         check: fields of its configuration.

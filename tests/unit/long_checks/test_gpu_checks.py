@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from components.config import parse
+from components.config.nodes.long_checks import LongCheck
 from components.control import long_checks
 from devcluster.fakes import gpu_scenario
 from tests.unit.long_checks.check_scripts import HERE, NO_ADDRESS, status
@@ -20,6 +24,13 @@ MPI = {"srun": "exit 9", "mpiexec": '[ "$1" = -n ] || exit 9; shift 2; exec "$@"
 REPORT = 'echo "$@" >"${0%/*}/report"'
 WORDS = {"1": "DOWN", "4": "ACTIVE"}
 """Of a port's state in sysfs."""
+RECORDED = Path(__file__).parent / "recorded"
+"""What tools said on an NVIDIA H200 (tests/gpu/test_long_checks.py), with one GPU."""
+TOOLS = {"all-reduce": "all_reduce_perf", "nvbandwidth": "nvbandwidth"}
+ASKED = {
+    "all_reduce_perf": ["-b", "1G", "-e", "4G", "-f", "2", "-g", "1"],
+    "nvbandwidth": ["-t", "host_to_device_memcpy_ce", "device_to_host_memcpy_ce"],
+}
 MISMATCH = "echo '# Avg bus bandwidth    : surprise'"
 
 
@@ -31,9 +42,10 @@ def scenario(name: str, answer: str, **more: Any) -> str:
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        ("482.05", 0), ("214.967", 10 + 53), ("0.05", 10), ("exit 2", 1), ("silent", 3), ("exit 127", 127),
+        ("482.05", 0), ("482", 0), ("214.967", 10 + 53), ("214", 10 + 53), ("0.05", 10), ("exit 2", 1), ("silent", 3),
+        ("exit 127", 127),
     ],
-    ids=["fast", "slow", "next to nothing", "fails", "says nothing", "has no library"],
+    ids=["fast", "fast, whole", "slow", "slow, whole", "next to nothing", "fails", "says nothing", "has no library"],
 )  # fmt: skip
 @pytest.mark.parametrize("nodes", [1, 4])
 def test_all_reduce_compares_the_bus_bandwidth(tmp_path: Path, answer: str, nodes: int, expected: int) -> None:
@@ -45,6 +57,13 @@ def test_an_all_reduce_of_which_each_rank_tells_its_own_is_unknown(tmp_path: Pat
     tools = ALL_REDUCE | MPI | {"mpiexec": 'shift 2; "$@"; exec "$@"', "slurm-check-report": REPORT}
     assert status(tmp_path, tools, builtin="all-reduce", nodes=4, least=400) == 3
     assert "built without its MPI" in (tmp_path / "report").read_text()
+
+
+def test_an_all_reduce_of_a_single_gpu_is_unknown_and_says_why(tmp_path: Path) -> None:
+    """nccl-tests counts nothing as sent then: a real H200 answered 0."""
+    tools = ALL_REDUCE | {"slurm-check-report": REPORT}
+    assert status(tmp_path, tools, "gpus 1\n", builtin="all-reduce", least=400) == 3
+    assert "a node with one GPU" in (tmp_path / "report").read_text()
 
 
 def test_all_reduce_has_all_gpus_of_the_node(tmp_path: Path) -> None:
@@ -115,6 +134,63 @@ def test_half_a_machine_has_whole_pcie_links(tmp_path: Path) -> None:
 )
 def test_nvbandwidth_compares_the_slowest_gpu(tmp_path: Path, tool: str | None, expected: int) -> None:
     assert status(tmp_path, {"nvbandwidth": tool}, builtin="nvbandwidth", least=50) == expected
+
+
+@pytest.mark.parametrize(
+    ("builtin", "check", "expected"),
+    [
+        ("all-reduce", {"nodes": 4, "least": 400}, 10),
+        ("nvbandwidth", {"least": 54}, 0),
+        ("nvbandwidth", {}, 0),
+        ("nvbandwidth", {"least": 100}, 10 + 54),
+    ],
+    ids=["nothing to reduce", "copies", "a product's copies", "slow copies"],
+)
+def test_what_the_tools_said_on_a_real_h200_is_understood(
+    tmp_path: Path, builtin: str, check: dict[str, Any], expected: int
+) -> None:
+    tools = {TOOLS[builtin]: f"cat {RECORDED / TOOLS[builtin]}.txt"} | MPI
+    told = gpu_scenario.text({0: "h200"}, gpus=1)
+    assert status(tmp_path, tools, told, builtin=builtin, **check) == expected
+
+
+@pytest.mark.parametrize("tool", TOOLS.values())
+def test_a_fake_tool_says_nothing_that_the_real_one_does_not(tmp_path: Path, tool: str) -> None:
+    (tmp_path / "scenario").write_text(gpu_scenario.text(gpus=1))
+    shutil.copy(gpu_scenario.PROGRAMS[tool], tmp_path / tool)
+    shutil.copy(gpu_scenario.PROGRAMS["nvidia-smi"], tmp_path / "nvidia-smi")
+    asked = [str(tmp_path / tool), *ASKED[tool]]
+    there = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "FAKE_GPUS": str(tmp_path / "scenario")}
+    said = subprocess.run(asked, env=there, timeout=60, check=True, capture_output=True, text=True).stdout
+    assert _shapes(said)
+    assert _shapes(said) <= _shapes((RECORDED / f"{tool}.txt").read_text())
+
+
+def _shapes(said: str) -> set[str]:
+    """Return the lines, with 0 for each number."""
+    return {re.sub(r"\d+(\.\d+)?", "0", line) for line in re.split(r"[\r\n]", said)}
+
+
+def test_nvbandwidth_that_may_not_bind_itself_to_the_gpus_cpus_measures_without(tmp_path: Path) -> None:
+    """A job has some CPUs of the machine, maybe none near a GPU."""
+    well = f"cat {RECORDED}/nvbandwidth.txt"
+    tool = f'[ "$1" != -d ] || exec {well}; echo "NVML_ERROR: [Invalid Argument] in expression"; exit 1'
+    assert status(tmp_path, {"nvbandwidth": tool}, "gpus 1\n", builtin="nvbandwidth", least=54) == 0
+
+
+def test_a_gpu_that_died_under_gpu_burn_is_bad_though_it_is_told_to_be_well(tmp_path: Path) -> None:
+    died = "10.0%%  done: 1 (9 Gflop/s) - 0 (0 Gflop/s) (DIED!)\\r"
+    well = f"printf '{died}'; printf '\\tGPU %s: OK\\n' 0 1 2 3 4 5 6 7"
+    tools = {"gpu_burn": f'[ "$1" != -h ] || exit 0; {well}', "slurm-check-report": REPORT}
+    assert status(tmp_path, tools, builtin="gpu-burn") == 1
+    assert "FAIL --measured 7 --least 8 --unit GPUs" in (tmp_path / "report").read_text()
+
+
+def test_gpu_burn_needs_nvidia_smi(tmp_path: Path) -> None:
+    """Without it gpu_burn ends by SIGSEGV, as if the GPUs were at fault."""
+    assert "\nneed gpu_burn nvidia-smi\n" in long_checks.script(
+        LongCheck(name="a", partition="main", builtin="gpu-burn")
+    )
 
 
 @pytest.mark.parametrize(
