@@ -102,7 +102,7 @@ def healthy() -> dict[str, str]:
         "/run/slurm/conf/gres.conf": "NodeName=h100-[0-9999] AutoDetect=nvidia\nAutoDetect=off\n",
         "/run/slurm/conf/slurm.conf": "TaskPlugin=task/cgroup\n",
         "/run/slurm/conf/cgroup.conf": "CgroupPlugin=cgroup/v2\nConstrainCores=yes\n",
-        "/etc/hostname": "h100-3\n",
+        "/proc/sys/kernel/hostname": "h100-3\n",
         **{f"/dev/nvidia{index}": "" for index in range(GPUS)},
         "/dev/nvidiactl": "",
         "/dev/kmsg": "6,1,100,-;Linux version\n6,2,200,-;eth0: link up\n",

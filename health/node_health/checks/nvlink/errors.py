@@ -2,7 +2,7 @@
 
 from contract import reasons
 from node_health import thresholds
-from node_health.check import Applies, Check, Machine
+from node_health.check import Applies, Check, DoesNotApplyError, Machine
 from node_health.sources import gpu_facts, nvml
 from node_health.sources.gpu_facts import Fact, Gpu, Snapshot
 from node_health.verdict import Action, Finding, passes, warns
@@ -28,6 +28,8 @@ def judge(snapshot: Snapshot, machine: Machine) -> Finding:
             return warns(f"{gpu}: more than {most[fact]:g} {WORDS[fact]} an hour")
         return passes(f"few {WORDS[fact]}")
 
+    if snapshot.answering and all(gpu.facts.get(counted(gpu)) == () for gpu in snapshot.answering):
+        raise DoesNotApplyError("these GPUs have no NVLink")
     has_recoveries = any(counted(gpu) is Fact.LINK_RECOVERIES for gpu in snapshot.answering)
     return gpu_facts.judged(snapshot, Fact.LINK_RECOVERIES if has_recoveries else Fact.LINK_ERRORS, one)
 

@@ -15,7 +15,7 @@ _RANGE = re.compile(r"\[([\d,-]+)\]")
 
 def look(machine: Machine) -> tuple[list[str], list[str]]:
     """Returns the device files that are named for this node, and those of them that are missing."""
-    node_set = machine.text("/etc/hostname").rpartition("-")[0]
+    node_set = machine.text("/proc/sys/kernel/hostname").rpartition("-")[0]
     lines = [line for line in machine.text(CONF).splitlines() if line.startswith(f"NodeName={node_set}-[")]
     if not lines:
         raise CannotJudgeError(f"gres.conf has no line for nodes of the set {node_set}")
