@@ -246,7 +246,8 @@ def _test_gpu(options: argparse.Namespace) -> int:
     if not gpu.has_gpu():  # All tests are skipped, so no image is built.
         return gpu.run(options.record, options.junit)
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        return gpu.run(options.record, options.junit, prefix=gpu_bundle.unpack_prefix(Path(folder)))
+        gpu_bundle.make(Path(folder))
+        return gpu.run(options.record, options.junit, made=Path(folder))
 
 
 def _guest(options: argparse.Namespace) -> int:

@@ -22,12 +22,15 @@ FOLDER = "tests/gpu"
 SECONDS = 600
 TIMED_OUT = 124
 SOURCES = (
-    FOLDER, "contract", "devcluster/fakes/nvidia_smi", "devcluster/vm/device_programs.py", "health/node_health",
-    "images/slurm/slurm_node",
+    FOLDER, "components/__init__.py", "components/pods/__init__.py", "components/pods/pod_security.py", "contract",
+    "devcluster/fakes/nvidia_smi", "devcluster/vm/device_programs.py", "health/node_health", "images/slurm/slurm_node",
+    "tests/image/networks.py", "tests/image/pods.py", "tests/image/rendered_cluster.py", "tests/vm/v2_groups.py",
 )  # fmt: skip
 """Paths of a checkout that the tests import or read."""
 IMPORTED_FROM = (".", "health", "images/slurm", "packages")
-PREFIX = "opt/slurm"
+IMAGE = "image"
+RENDERED = "rendered.json"
+"""What a bundle has besides: the slurm image's root, and what tests/gpu/rendered.py wrote."""
 OLDEST_PYTHON = (3, 11)
 
 
@@ -63,7 +66,7 @@ def run(
     record: Path | None,
     junit: Path | None,
     tree: Path = CHECKOUT,
-    prefix: Path | None = None,
+    made: Path | None = None,
     python: Sequence[str] = (sys.executable,),
 ) -> int:
     """Run the tests of a tree and print how each ended; 0 only if none failed.
@@ -72,15 +75,16 @@ def run(
         record: the folder for what nvidia-smi and NVML answer.
         junit: where pytest's report goes.
         tree: a checkout, or what a bundle held.
-        prefix: the slurm image's /opt/slurm.
+        made: the folder with IMAGE and RENDERED.
         python: the command that runs pytest.
     """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(tree / folder) for folder in IMPORTED_FROM)}
     if record:
         record.mkdir(parents=True, exist_ok=True)
         environment["PULUMI_SLURM_GPU_RECORD"] = str(record.resolve())
-    if prefix:
-        environment["PULUMI_SLURM_PREFIX"] = str(prefix)
+    if made:
+        environment["PULUMI_SLURM_IMAGE"] = str(made / IMAGE)
+        environment["PULUMI_SLURM_RENDERED"] = str(made / RENDERED)
     with tempfile.TemporaryDirectory() as scratch:
         report = junit.resolve() if junit else Path(scratch) / "report.xml"
         report.unlink(missing_ok=True)
@@ -114,4 +118,4 @@ def run_bundle(bundle: Path, record: Path | None, junit: Path | None) -> int:
         packed.extraction_filter = getattr(tarfile, "tar_filter", None)
         packed.extractall(folder)  # noqa: S202 - our own file
         # -S: the bundle brings all that its tests import.
-        return run(record, junit, Path(folder), Path(folder) / PREFIX, (sys.executable, "-S"))
+        return run(record, junit, Path(folder), Path(folder), (sys.executable, "-S"))

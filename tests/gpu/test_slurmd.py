@@ -29,7 +29,7 @@ exec /opt/slurm/sbin/slurmd -G -f "$2/slurm.conf" -N node"""
 SECONDS = 60
 
 
-def ask_slurmd(prefix: Path, folder: Path, count: int) -> str:
+def ask_slurmd(image: Path, folder: Path, count: int) -> str:
     for name, text in CONFIGURATION.items():
         (folder / name).write_text(text.format(count=count, folder=folder))
     key = folder / "slurm.key"
@@ -37,16 +37,16 @@ def ask_slurmd(prefix: Path, folder: Path, count: int) -> str:
     key.chmod(0o600)
     enter = ["unshare", "--mount", "--propagation", "private"]
     done = subprocess.run(
-        [*enter, "sh", "-c", ASK, "sh", str(prefix), str(folder)],
+        [*enter, "sh", "-c", ASK, "sh", str(image / "opt/slurm"), str(folder)],
         capture_output=True, text=True, timeout=SECONDS, check=False,
     )  # fmt: skip
     return done.stdout + done.stderr
 
 
 def test_autodetect_finds_each_gpu_with_its_device_file(
-    root: None, device_files: list[Path], prefix: Path, tmp_path: Path
+    root: None, device_files: list[Path], image: Path, tmp_path: Path
 ) -> None:
-    printed = ask_slurmd(prefix, tmp_path, len(device_files))
+    printed = ask_slurmd(image, tmp_path, len(device_files))
     assert gres.usable(printed, frozenset({"gpu"}))["gpu"] == len(device_files), printed
     for file in device_files:
         assert f"File={file}" in printed

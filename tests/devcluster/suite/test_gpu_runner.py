@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 import tarfile
 from pathlib import Path
 
@@ -15,10 +16,12 @@ from node_health.node import Declared
 from node_health.sources import nvml as source
 
 from devcluster.suite import gpu, gpu_bundle
-from tests.gpu import device_groups, test_nvml
+from tests.gpu import device_groups, rendered, test_nvml, toolkit
 from tests.gpu.device_groups import Kind
+from tests.gpu.gpu_cluster import type_of, with_gpus
 from tests.health.fakes.fake_machine import DRIVER
 from tests.health.fakes.nvml import Nvml
+from tests.image.rendered_cluster import Rendered
 
 ANSWERS = """#!/bin/sh
 [ "$1" != -L ] || exec echo "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1b2c3d4e-0001)"
@@ -76,10 +79,15 @@ def test_a_part_that_fails_fails_the_run(
     assert "FAILED   test_nvidia_smi: test node health understands the answer" in capsys.readouterr().out
 
 
+def _without_an_image(folder: Path) -> None:
+    (folder / gpu.IMAGE).mkdir()
+    (folder / gpu.RENDERED).write_text("{}")
+
+
 @needs_no_gpu
 def test_a_bundle_runs_without_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_SLURM_NVIDIA_SMI", str(tmp_path / "nowhere"))
-    monkeypatch.setattr(gpu_bundle, "_copy_prefix", lambda _: None)
+    monkeypatch.setattr(gpu_bundle, "make", _without_an_image)
     bundle, report = tmp_path / "bundle.tar.xz", tmp_path / "report.xml"
     gpu_bundle.write(bundle)
     with tarfile.open(bundle) as packed:
@@ -117,3 +125,43 @@ def test_a_group_that_was_refused_a_device_opens_all_others(tmp_path: Path, kind
     except (device_groups.Unavailable, PermissionError) as error:
         pytest.skip(str(error))  # No such hierarchy here, or no right to make device files.
     assert refused.open("rb").read(1) == b"\0", "who is in no such group opens it"
+
+
+def test_a_bundle_brings_what_renders_on_no_gpu_machine(tmp_path: Path) -> None:
+    """The program's packages are not there: its files come as text, with the GPUs' type and number left open."""
+    file = tmp_path / gpu.RENDERED
+    rendered.main(file)
+    said = json.loads(file.read_text())
+    made = with_gpus(Rendered(**said["clusters"]["shards"]), type_of("NVIDIA H100 80GB HBM3"), 8)
+    assert made.node["gres"] == "gpu:h100_80gb_hbm3:8,shard:4"
+    assert "AutoDetect=nvidia" in made.files["gres.conf"]
+    assert set(said["long_checks"]) == {"all-reduce", "nvbandwidth", "gpu-burn"}
+
+
+def test_the_toolkits_specification_is_carried_out(tmp_path: Path) -> None:
+    """A shortened one of an H200; mounts of this machine stand for the driver's files."""
+    source = tmp_path / "libcuda.so.1"
+    source.write_text("driver")
+    seen = tmp_path / "seen"
+    hook = tmp_path / "hook"
+    hook.write_text(f"#!/bin/sh\n/bin/cat >{seen}; echo $1 $KEY >>{seen}\n")
+    hook.chmod(0o755)
+    root = tmp_path / "root"
+    root.mkdir()
+    edits = {
+        "mounts": [{"hostPath": str(source), "containerPath": "/usr/lib/libcuda.so.1", "options": ["ro", "nosuid"]}],
+        "hooks": [{"path": str(hook), "args": ["hook", "update-ldcache"], "env": ["KEY=value"]}],
+    }
+    every = {"name": "all", "containerEdits": {"deviceNodes": [{"path": "/dev/null"}]}}
+    specification = tmp_path / "cdi.json"
+    specification.write_text(json.dumps({"devices": [every], "containerEdits": edits}))
+    looks = ("python3 $0 $1 $2", "cd $2/usr/lib", "cat libcuda.so.1", "test -c ../../dev/null", "! touch libcuda.so.1")
+    look = " && ".join(looks)
+    entered = ["unshare", "--mount", "--propagation", "private", "sh", "-c", look, toolkit.__file__]
+    done = subprocess.run([*entered, specification, root], capture_output=True, text=True, timeout=60, check=False)
+    if "Operation not permitted" in done.stderr:
+        pytest.skip("makes mounts")
+    assert (done.returncode, done.stdout) == (0, "driver"), done
+    state, told = seen.read_text().splitlines()[0], seen.read_text().splitlines()[-1]
+    assert "creating" in state
+    assert told.endswith("update-ldcache value")
