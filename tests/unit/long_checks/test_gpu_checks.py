@@ -25,11 +25,12 @@ REPORT = 'echo "$@" >"${0%/*}/report"'
 WORDS = {"1": "DOWN", "4": "ACTIVE"}
 """Of a port's state in sysfs."""
 RECORDED = Path(__file__).parent / "recorded"
-"""What tools said on an NVIDIA H200 (tests/gpu/test_long_checks.py), with one GPU."""
-TOOLS = {"all-reduce": "all_reduce_perf", "nvbandwidth": "nvbandwidth"}
+"""What tools said on an NVIDIA H200 and, gpu_burn, an H100 (tests/gpu/test_long_checks.py): one GPU each."""
+TOOLS = {"all-reduce": "all_reduce_perf", "nvbandwidth": "nvbandwidth", "gpu-burn": "gpu_burn"}
 ASKED = {
     "all_reduce_perf": ["-b", "1G", "-e", "4G", "-f", "2", "-g", "1"],
     "nvbandwidth": ["-t", "host_to_device_memcpy_ce", "device_to_host_memcpy_ce"],
+    "gpu_burn": ["30"],
 }
 MISMATCH = "echo '# Avg bus bandwidth    : surprise'"
 
@@ -143,13 +144,14 @@ def test_nvbandwidth_compares_the_slowest_gpu(tmp_path: Path, tool: str | None, 
         ("nvbandwidth", {"least": 54}, 0),
         ("nvbandwidth", {}, 0),
         ("nvbandwidth", {"least": 100}, 10 + 54),
+        ("gpu-burn", {}, 0),
     ],
-    ids=["nothing to reduce", "copies", "a product's copies", "slow copies"],
+    ids=["nothing to reduce", "copies", "a product's copies", "slow copies", "burn"],
 )
-def test_what_the_tools_said_on_a_real_h200_is_understood(
+def test_what_the_tools_said_on_real_gpus_is_understood(
     tmp_path: Path, builtin: str, check: dict[str, Any], expected: int
 ) -> None:
-    tools = {TOOLS[builtin]: f"cat {RECORDED / TOOLS[builtin]}.txt"} | MPI
+    tools = {TOOLS[builtin]: f'[ "$1" = -h ] || cat {RECORDED / TOOLS[builtin]}.txt'} | MPI
     told = gpu_scenario.text({0: "h200"}, gpus=1)
     assert status(tmp_path, tools, told, builtin=builtin, **check) == expected
 
