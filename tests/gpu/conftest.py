@@ -52,17 +52,6 @@ def root() -> None:
         pytest.skip(f"this machine refuses mounts: {refused}")
 
 
-@pytest.fixture(scope="session")
-def overlays(root: None) -> None:
-    """Skip a test that lays files over this machine's root, where overlays are refused."""
-    folders = "mount -t tmpfs scratch /mnt && mkdir /mnt/upper /mnt/work /mnt/tree"
-    refused = try_mount(
-        f"{folders} && mount -t overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work x /mnt/tree"
-    )
-    if refused:
-        pytest.skip(f"this machine refuses an overlay over its root: {refused}")
-
-
 def try_mount(line: str) -> str:
     """Return why a shell line is refused in a mount namespace of its own; empty if it is not."""
     enter = ["unshare", "--mount", "--propagation", "private", "sh", "-c", line]
