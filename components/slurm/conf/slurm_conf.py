@@ -21,7 +21,7 @@ from components.slurm.conf import gres_conf
 from components.slurm.conf.partition_line import partition_line
 from components.slurm.conf.topology_yaml import topology_yaml
 from contract import names, paths
-from contract.slurm_names import slurm_node_set
+from contract.slurm_conf import slurm_node_set
 
 _SMALLEST_NODE_TABLE: Final = 1024
 _LARGEST_NODE_TABLE: Final = 65536  # slurm.conf(5), MaxNodeCount.
