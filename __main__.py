@@ -14,6 +14,7 @@ from components.preflight import (
     cluster_checks,
     job_checks,
     preemptible_checks,
+    priority_weights,
     topology_tree,
     update_windows,
 )
@@ -26,6 +27,7 @@ def main() -> None:
     cluster_checks.run(config)
     update_windows.run(config)
     preemptible_checks.run(config)
+    priority_weights.run(config)
     job_checks.run(config)
     account_checks.run(config)
     topology_tree.run(config)

@@ -141,16 +141,7 @@ class SlurmCluster(Component):
         storage = jail_storage.JailStorage("jail-storage", config, [ledger], child)
         population = jail_population.JailPopulation("jail-population", config, [storage], child)
         roots = [population, *waits.jail(config, population)]
-        parts = [
-            configuration.Configuration("configuration", config, ready, child),
-            network_policies.NetworkPolicies("network-policies", config, ready, child),
-            monitoring.Monitoring("monitoring", config, ready, child),
-            database.Database("database", config, ready, child),
-            accounting.Accounting("accounting", config, ready, child),
-            controller.Controller("controller", config, ready, child),
-            rest_api.RestApi("rest-api", config, ready, child),
-            config_dry_run.ConfigDryRun("rehearsal", config, ready, child),
-        ]
+        parts = _services(config, ready, child)
         gpus = (
             [gpu_operator.GpuOperator("gpu-operator", config, [permit], child)]
             if gpu_operator.is_installed(config)
@@ -203,6 +194,20 @@ class SlurmCluster(Component):
                 "watchNodesCommand": self.watch_nodes_command,
             }
         )
+
+
+def _services(config: Config, ready: list[pulumi.Resource], opts: pulumi.ResourceOptions) -> list[Component]:
+    """What the cluster has once, besides its nodes and logins."""
+    return [
+        configuration.Configuration("configuration", config, ready, opts),
+        network_policies.NetworkPolicies("network-policies", config, ready, opts),
+        monitoring.Monitoring("monitoring", config, ready, opts),
+        database.Database("database", config, ready, opts),
+        accounting.Accounting("accounting", config, ready, opts),
+        controller.Controller("controller", config, ready, opts),
+        rest_api.RestApi("rest-api", config, ready, opts),
+        config_dry_run.ConfigDryRun("rehearsal", config, ready, opts),
+    ]
 
 
 def _device_operators(

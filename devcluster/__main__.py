@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -47,6 +48,10 @@ NEEDS_ROOT = frozenset(
 )
 
 
+Command = Callable[[str, str], argparse.ArgumentParser]
+"""Makes a command of a name and a meaning."""
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the command line's grammar."""
     top = argparse.ArgumentParser(
@@ -61,6 +66,13 @@ def parser() -> argparse.ArgumentParser:
     def command(name: str, meaning: str) -> argparse.ArgumentParser:
         return commands.add_parser(name, help=meaning, description=f"{meaning[0].upper()}{meaning[1:]}.")
 
+    _of_an_instance(command)
+    _of_the_checkout(command)
+    return top
+
+
+def _of_an_instance(command: Command) -> None:
+    """Add the commands for an instance and what runs in it."""
     up = command("up", "toolchain, images, Kubernetes, `pulumi up`, one job; what is there is kept")
     up.add_argument("--kubeconfig", type=Path, metavar="FILE", help="use your own cluster in place of the embedded one")
     up.add_argument("--registry", help="with --kubeconfig: where your cluster pulls images from")
@@ -95,6 +107,9 @@ def parser() -> argparse.ArgumentParser:
     copy.add_argument("source", help="such as train.py here, or :train.py in the home on the login node")
     copy.add_argument("target", help="the same")
 
+
+def _of_the_checkout(command: Command) -> None:
+    """Add the commands for what is built, tested and released."""
     command("toolchain", "build the programs and print their folder")
     command("images", "build all images and print their references")
     push = command("push", "copy all images to a registry")
@@ -133,7 +148,6 @@ def parser() -> argparse.ArgumentParser:
         help="only these, whose rows in docs/benchmarks.md become new (default: all but the longest)",
     )
     command("clean-cache", "drop the cached toolchain, images and Pulumi plugins")
-    return top
 
 
 def main(arguments: list[str]) -> int:

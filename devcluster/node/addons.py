@@ -71,9 +71,8 @@ def _storage_class() -> dict[str, Any]:
     }
 
 
-def _dns(forwards: bool) -> list[dict[str, Any]]:
-    metadata = {"name": "coredns", "namespace": "kube-system"}
-    container = {
+def _dns_container() -> dict[str, Any]:
+    return {
         "name": "coredns",
         "image": DNS_IMAGE,
         "imagePullPolicy": "Never",
@@ -92,13 +91,16 @@ def _dns(forwards: bool) -> list[dict[str, Any]]:
             "capabilities": {"drop": ["ALL"]},
         },
     }
+
+
+def _dns_rights(account: dict[str, str]) -> list[dict[str, Any]]:
+    """Return the role of a service account that reads what has a name."""
     reads = [
         {"apiGroups": [""], "resources": ["services", "pods", "namespaces"], "verbs": ["list", "watch"]},
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]},
     ]
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "coredns"}
     return [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
         {
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "ClusterRole",
@@ -110,8 +112,16 @@ def _dns(forwards: bool) -> list[dict[str, Any]]:
             "kind": "ClusterRoleBinding",
             "metadata": {"name": "coredns"},
             "roleRef": role,
-            "subjects": [{"kind": "ServiceAccount", **metadata}],
+            "subjects": [{"kind": "ServiceAccount", **account}],
         },
+    ]
+
+
+def _dns(forwards: bool) -> list[dict[str, Any]]:
+    metadata = {"name": "coredns", "namespace": "kube-system"}
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
+        *_dns_rights(metadata),
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"Corefile": corefile(forwards)}},
         {
             "apiVersion": "apps/v1",
@@ -127,7 +137,7 @@ def _dns(forwards: bool) -> list[dict[str, Any]]:
                         "priorityClassName": "system-cluster-critical",
                         # The node's resolv.conf, to ask for names outside the cluster.
                         "dnsPolicy": "Default",
-                        "containers": [container],
+                        "containers": [_dns_container()],
                         "volumes": [{"name": "config", "configMap": {"name": "coredns"}}],
                     },
                 },

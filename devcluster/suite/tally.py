@@ -13,7 +13,8 @@ from pathlib import Path
 Test = tuple[str, str]
 """File and name of a test; no file if it could not even be collected."""
 
-SLOWEST = 10
+SHOWN, KEPT = 10, 50
+"""Slowest tests that a run prints, and those that its report has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +110,14 @@ class Tally:
             seconds[path] = seconds.get(path, 0) + lasts
         return {path: lasts for path, lasts in sorted(seconds.items()) if path}
 
-    def slowest(self) -> list[str]:
+    def slowest(self, number: int) -> list[str]:
         """Return the slowest tests, with the setup and teardown of fixtures that ran for them."""
-        last = sorted(self.seconds.items(), key=lambda item: -item[1])[:SLOWEST]
+        last = sorted(self.seconds.items(), key=lambda item: -item[1])[:number]
         return [f"{seconds:6.1f} s  {test[1]}" for test, seconds in last]
+
+    def lines(self, number: int) -> list[str]:
+        """Return each part's time and load of the cores, and so many of the slowest tests."""
+        return [*(f"{name:16} {part.line}" for name, part in self.parts.items()), *self.slowest(number)]
 
 
 def _file(case: ElementTree.Element) -> str:

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from devcluster.images import images
+from devcluster.machine import lock
 from devcluster.machine.bootstrap import CHECKOUT, cache_folder
-from devcluster.machine.progress import say
+from devcluster.machine.progress import StepFailed, say
 from devcluster.node import node_cli, toolchain
 from devcluster.suite import memory_files
 from devcluster.suite.lanes import INTERRUPTED, Programs, side_by_side
@@ -33,7 +34,7 @@ from devcluster.suite.phases import (
     WITH_CLUSTERS,
     Phase,
 )
-from devcluster.suite.tally import Tally, Test, Watch, join_reports
+from devcluster.suite.tally import KEPT, SHOWN, Tally, Test, Watch, join_reports
 from devcluster.vm import kernel, own_kernel
 from devcluster.vm import tests as vm_tests
 
@@ -52,6 +53,10 @@ PATIENCE = 5
 """Niceness of patient phases, a third of the weight: each instance's group counts as one process beside theirs."""
 REPORTS = "build/tests"
 """Where the JUnit reports of a run stay."""
+SLOWEST = "slowest.txt"
+"""The report beside them: the slowest tests of a run, and what the cores did meanwhile."""
+LOCK = "build/test.lock"
+"""A run holds it: all runs of a checkout have instances of the same names."""
 _PROGRAMS = Programs()
 
 
@@ -61,7 +66,22 @@ def test_instance_name() -> str:
 
 
 def run(paths: list[str]) -> int:
-    """Run the tests and return 0 only if all passed. `paths` narrows them down."""
+    """Run the tests and return 0 only if all passed. `paths` narrows them down.
+
+    Raises:
+        StepFailed: Another process runs tests of this checkout.
+    """
+    try:
+        with lock.held_alone(CHECKOUT / LOCK):
+            return _run(paths)
+    except lock.HeldError as held:
+        raise StepFailed(
+            f"process {held.pid} runs tests of this checkout, on the same instances: wait for its end, or end it by "
+            f"`kill {held.pid}`"
+        ) from None
+
+
+def _run(paths: list[str]) -> int:
     tally = Tally()
     status = 0
     if not paths:
@@ -77,7 +97,10 @@ def run(paths: list[str]) -> int:
             watch = Watch()
             status |= _everything(tally, binaries)
             tally.parts["all tests"] = watch.spent(ALL_MINUTES)
-        say(f"reports: {REPORTS}; python3 -m devcluster.suite.renew takes the order of the files from them")
+        say(
+            f"reports: {REPORTS}, with the {KEPT} slowest tests in {SLOWEST}; "
+            "python3 -m devcluster.suite.renew takes the order of the files from them"
+        )
     except KeyboardInterrupt:
         say("interrupted: ending what the tests started")
         _PROGRAMS.end()
@@ -190,9 +213,10 @@ def _in_two_guests(tally: Tally, junit: Path | None) -> int:
 
 
 def _print(tally: Tally) -> None:
-    for name, part in tally.parts.items():
-        say(f"  {name:16} {part.line}")
-    for line in tally.slowest():
+    report = CHECKOUT / REPORTS / SLOWEST
+    report.parent.mkdir(parents=True, exist_ok=True)
+    report.write_text("".join(f"{line}\n" for line in tally.lines(KEPT)))
+    for line in tally.lines(SHOWN):
         say(f"  {line}")
     for name in tally.flaky():
         say(f"passed only in a second run, repair this (its failure is above): {name}")

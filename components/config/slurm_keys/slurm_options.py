@@ -16,7 +16,7 @@ from components.config.slurm_keys import parameter_words, plugin_names, propagat
 from components.config.slurm_keys.line_keys import LineKeys
 from components.config.slurm_keys.retired import RETIRED
 from components.config.values.validation import wrong
-from contract.slurm_options import WORKER_START
+from contract.slurm_conf import WORKER_START
 
 _LIST_KEYS: Final = (
     "SlurmctldParameters",

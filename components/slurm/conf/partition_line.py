@@ -6,7 +6,7 @@ from components.config.partitions import Partition
 from components.config.program import Config
 from components.config.slurm_keys.partition_options import TYPED
 from components.config.values.quantities import memory_mib
-from contract.slurm_names import slurm_node_set
+from contract.slurm_conf import slurm_node_set
 
 _DEFAULT_MEMORY: Final = ("DefMemPerCPU", "DefMemPerGPU", "DefMemPerNode")
 _FIRST: Final = ("PartitionName", "Nodes", "Default", "MaxTime", *_DEFAULT_MEMORY)

@@ -21,7 +21,7 @@ from components.slurm.conf import gres_conf
 from components.slurm.conf.partition_line import partition_line
 from components.slurm.conf.topology_yaml import topology_yaml
 from contract import names, paths
-from contract.slurm_names import slurm_node_set
+from contract.slurm_conf import slurm_node_set
 
 _SMALLEST_NODE_TABLE: Final = 1024
 _LARGEST_NODE_TABLE: Final = 65536  # slurm.conf(5), MaxNodeCount.
@@ -54,9 +54,9 @@ def _list(config: Config, key: str, *needed: str) -> str:
     return ",".join([*needed, *defaults.items(key, _facts(config))])
 
 
-def _settings(config: Config) -> dict[str, str]:
-    limits = config.slurm.cgroup_plugin is not CgroupPlugin.DISABLED
-    settings = {
+def _daemons(config: Config) -> dict[str, str]:
+    """Return where Slurm's daemons are, whom they believe, and how they take a configuration."""
+    return {
         "ClusterName": config.cluster.name,
         # The pod's host name, with the Service as its address: the pod's own address changes.
         "SlurmctldHost": f"{names.CONTROLLER}-0({names.CONTROLLER})",
@@ -87,6 +87,13 @@ def _settings(config: Config) -> dict[str, str]:
         "SlurmdParameters": f"conmgr_quiesce_timeout={_LONGEST_END_SECONDS}",
         # Dynamic nodes do not know each other's addresses, so slurmctld talks to each of them (slurm.conf(5)).
         "TreeWidth": str(names.TREE_WIDTH),
+    }
+
+
+def _nodes_and_jobs(config: Config) -> dict[str, str]:
+    """Return what holds for nodes and jobs of every cluster."""
+    limits = config.slurm.cgroup_plugin is not CgroupPlugin.DISABLED
+    return {
         # A pod that returns is usable again, whatever the reason for its absence.
         "ReturnToService": "2",
         # Without one Slurm refuses `scontrol reboot`. A node can't start its own pod anew: the operator does.
@@ -123,8 +130,11 @@ def _settings(config: Config) -> dict[str, str]:
         "GroupUpdateTime": "1",
         # Set without GPUs too: slurmctld would take a GPU node that registers before it knows the type for one without.
         "GresTypes": ",".join(gres_conf.names_of(config)),
-        **defaults.single(defaults.SLURM_CONF, _facts(config)),
     }
+
+
+def _settings(config: Config) -> dict[str, str]:
+    settings = _daemons(config) | _nodes_and_jobs(config) | defaults.single(defaults.SLURM_CONF, _facts(config))
     if config.monitoring.mode is not MonitoringMode.OFF:
         settings["MetricsType"] = "metrics/openmetrics"
         # Without it Slurm asks Prometheus for a token if any data is private. Network policies decide who scrapes.

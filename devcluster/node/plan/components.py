@@ -22,9 +22,26 @@ OWN_FILES = (
 
 def plan(facts: NodeFacts, credentials: Credentials) -> NodePlan:
     """Return the components in order of start, and what the init prepares for them."""
-    state, name = facts.instance.state, facts.instance.name
-    ports = Ports()
-    binary = facts.binaries
+    state = facts.instance.state
+    return NodePlan(
+        name=facts.instance.name,
+        address=f"{facts.subnet.node}/30",
+        gateway=facts.subnet.host,
+        binds=[
+            # The kubelet's own folder is a constant for device plugins; the other two are where it puts pods' logs.
+            (str(state / "kubelet"), "/var/lib/kubelet"),
+            (str(state / "pod-logs"), "/var/log/pods"),
+            (str(state / "container-logs"), "/var/log/containers"),
+        ],
+        logs=str(facts.instance.logs),
+        status=str(facts.instance.status_file),
+        components=[*_kubernetes(facts, credentials), *_own_programs(facts)],
+    )
+
+
+def _kubernetes(facts: NodeFacts, credentials: Credentials) -> list[Component]:
+    """Return etcd, Kubernetes' programs and containerd, in order of start."""
+    state, binary, ports = facts.instance.state, facts.binaries, Ports()
     api = control_plane.api_server_command(
         binary / "kube-apiserver",
         credentials,
@@ -38,63 +55,35 @@ def plan(facts: NodeFacts, credentials: Credentials) -> NodePlan:
         str(credentials.kubelet_client.certificate),
         str(credentials.kubelet_client.key),
     )
-    return NodePlan(
-        name=name,
-        address=f"{facts.subnet.node}/30",
-        gateway=facts.subnet.host,
-        binds=[
-            # The kubelet's own folder is a constant for device plugins; the other two are where it puts pods' logs.
-            (str(state / "kubelet"), "/var/lib/kubelet"),
-            (str(state / "pod-logs"), "/var/log/pods"),
-            (str(state / "container-logs"), "/var/log/containers"),
-        ],
-        logs=str(facts.instance.logs),
-        status=str(facts.instance.status_file),
-        components=[
-            Component(
-                "etcd",
-                tuple(control_plane.etcd_command(binary / "etcd", state / "etcd", ports)),
-                probe=Probe(("127.0.0.1", ports.etcd)),
-            ),
-            Component("kube-apiserver", tuple(api), probe=api_probe),
-            Component(
-                "containerd",
-                (str(facts.containerd), "--config", str(state / "containerd.toml")),
-                _digest(files.containerd_configuration(facts)),
-            ),
-            Component("kube-controller-manager", _controller_manager(facts, credentials)),
-            Component(
-                "kube-scheduler",
-                (
-                    str(binary / "kube-scheduler"),
-                    f"--kubeconfig={state}/scheduler.kubeconfig",
-                    f"--authentication-kubeconfig={state}/scheduler.kubeconfig",
-                    f"--authorization-kubeconfig={state}/scheduler.kubeconfig",
-                    "--leader-elect=false",
-                ),
-            ),
-            Component("kubelet", _kubelet(facts), _digest(json.dumps(files.kubelet_configuration(facts, credentials)))),
-            Component(
-                "kube-proxy",
-                (
-                    str(binary / "kube-proxy"),
-                    f"--kubeconfig={state}/proxy.kubeconfig",
-                    "--proxy-mode=iptables",
-                    f"--cluster-cidr={POD_NETWORK}",
-                    f"--hostname-override={name}",
-                    "--conntrack-max-per-core=0",
-                    "--nodeport-addresses=primary",
-                    "--oom-score-adj=0",
-                ),
-            ),
-            _own_program(
-                facts, "controllers.storage", str(state / "devcluster.kubeconfig"), str(facts.instance.volumes), name
-            ),
-            _own_program(facts, "controllers.network_policy", str(state / "devcluster.kubeconfig")),
-            _own_program(facts, "controllers.load_balancer", str(state / "devcluster.kubeconfig"), facts.subnet.node),
-            _own_program(facts, "fakes.gpus", str(state / "fake-gpus")),
-        ],
-    )
+    return [
+        Component(
+            "etcd",
+            tuple(control_plane.etcd_command(binary / "etcd", state / "etcd", ports)),
+            probe=Probe(("127.0.0.1", ports.etcd)),
+        ),
+        Component("kube-apiserver", tuple(api), probe=api_probe),
+        Component(
+            "containerd",
+            (str(facts.containerd), "--config", str(state / "containerd.toml")),
+            _digest(files.containerd_configuration(facts)),
+        ),
+        Component("kube-controller-manager", _controller_manager(facts, credentials)),
+        Component("kube-scheduler", _scheduler(facts)),
+        Component("kubelet", _kubelet(facts), _digest(json.dumps(files.kubelet_configuration(facts, credentials)))),
+        Component("kube-proxy", _proxy(facts)),
+    ]
+
+
+def _own_programs(facts: NodeFacts) -> list[Component]:
+    """Return what stands for a cloud's controllers and for GPUs."""
+    kubeconfig = str(facts.instance.state / "devcluster.kubeconfig")
+    volumes, name = str(facts.instance.volumes), facts.instance.name
+    return [
+        _own_program(facts, "controllers.storage", kubeconfig, volumes, name),
+        _own_program(facts, "controllers.network_policy", kubeconfig),
+        _own_program(facts, "controllers.load_balancer", kubeconfig, facts.subnet.node),
+        _own_program(facts, "fakes.gpus", str(facts.instance.state / "fake-gpus")),
+    ]
 
 
 def _own_program(facts: NodeFacts, module: str, *arguments: str) -> Component:
@@ -141,4 +130,28 @@ def _kubelet(facts: NodeFacts) -> tuple[str, ...]:
         f"--kubeconfig={state}/kubelet.kubeconfig",
         f"--hostname-override={facts.instance.name}",
         f"--node-ip={facts.subnet.node}",
+    )
+
+
+def _scheduler(facts: NodeFacts) -> tuple[str, ...]:
+    state = facts.instance.state
+    return (
+        str(facts.binaries / "kube-scheduler"),
+        f"--kubeconfig={state}/scheduler.kubeconfig",
+        f"--authentication-kubeconfig={state}/scheduler.kubeconfig",
+        f"--authorization-kubeconfig={state}/scheduler.kubeconfig",
+        "--leader-elect=false",
+    )
+
+
+def _proxy(facts: NodeFacts) -> tuple[str, ...]:
+    return (
+        str(facts.binaries / "kube-proxy"),
+        f"--kubeconfig={facts.instance.state}/proxy.kubeconfig",
+        "--proxy-mode=iptables",
+        f"--cluster-cidr={POD_NETWORK}",
+        f"--hostname-override={facts.instance.name}",
+        "--conntrack-max-per-core=0",
+        "--nodeport-addresses=primary",
+        "--oom-score-adj=0",
     )

@@ -114,7 +114,7 @@ class Configuration:
         Returns:
             What is to be told, and which partitions are closed now.
         """
-        rest, body, seen, running = now.rest, now.body, now.seen, now.running
+        body, seen, running = now.body, now.seen, now.running
         findings, wanted, active = Findings(), seen.desired_config, seen.active_config
         by = daemons.tried_by(seen)
         verdict = None if wanted is None else self._verdicts.get((by, config.content_hash(wanted)))
@@ -155,21 +155,29 @@ class Configuration:
             closed, shut = await self._close(now, opening, ending, findings)
             self._closed = (running.started, shut)
         telling = None if isinstance(decided, config.Promote) else config.reconfiguration(active, running, jobs)
+        if telling and active is not None:
+            findings += await self._tell(now, active, telling)
+        return findings, closed
+
+    async def _tell(
+        self, now: PassContext, active: Mapping[str, str], telling: config.Reconfigure | Finding
+    ) -> list[Finding]:
+        """Have slurmctld read the active files, by a new pod if it takes some of them at its start only."""
         if isinstance(telling, Finding):
-            findings.append(telling)
-        elif telling and telling.start_words:
+            return [telling]
+        rest, body, seen = now.rest, now.body, now.seen
+        if telling.start_words:
             why = f"slurmctld takes {', '.join(telling.start_words)} at its start only"
             words = f"slurmctld restarts, for it reads the new configuration: {why}"
-            findings.append(under_way(Reason.RESTARTING, words))
+            restarting = under_way(Reason.RESTARTING, words)
             # A new pod has the newest template, which may have to be tried first. Its update restarts slurmctld, too.
             if (pod := daemons.controller_pod(seen)) and not daemons.is_controller_old(seen):
-                findings += await self._executor.execute(rest, body, daemons.restart(pod, why))
-        elif telling and active is not None:
-            findings.append(_RECONFIGURING)
-            if self._told.is_over(config.content_hash(active)):
-                told = self._configurer.reconfigure(rest, seen.cluster)
-                findings += await self._executor.attempt(body, "Reconfigure", told)
-        return findings, closed
+                return [restarting, *await self._executor.execute(rest, body, daemons.restart(pod, why))]
+            return [restarting]
+        if not self._told.is_over(config.content_hash(active)):
+            return [_RECONFIGURING]
+        told = self._configurer.reconfigure(rest, seen.cluster)
+        return [_RECONFIGURING, *await self._executor.attempt(body, "Reconfigure", told)]
 
     async def _next_step(
         self, now: PassContext, nodes: Nodes | Unknown, decided: config.Promote

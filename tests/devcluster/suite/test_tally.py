@@ -13,15 +13,16 @@ REPORT = "<testsuites><testsuite>{}</testsuite></testsuites>"
 CASE = '<testcase file="tests/test_a.py" classname="tests.test_a" name="test_{0}" time="{0}.5"/>'
 
 
-def test_the_slowest_tests_come_first(tmp_path: Path) -> None:
+def test_the_slowest_tests_come_last_in_a_report_with_the_slowest_first(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     report.write_text(REPORT.format("".join(CASE.format(number) for number in range(20))))
-    tally = Tally()
+    tally = Tally(parts={"images": Spent(3.2, 5)})
     tally.add_report(report)
-    lines = tally.slowest()
-    assert len(lines) == 10
-    assert lines[0] == "  19.5 s  tests.test_a::test_19"
-    assert lines[-1] == "  10.5 s  tests.test_a::test_10"
+    part, *tests = tally.lines(10)
+    assert part == "images             3.2 min of 5"
+    assert len(tests) == 10
+    assert tests[0] == "  19.5 s  tests.test_a::test_19"
+    assert tests[-1] == "  10.5 s  tests.test_a::test_10"
 
 
 def test_the_seconds_of_a_files_tests_are_added_up() -> None:

@@ -98,6 +98,7 @@ def test_a_preview_tells_what_becomes_of_accounts_in_slurmdbd(slurm, declared):
         file.write_text(before)
     assert "+ account optics: Parent=physics" in told, told
     assert "~ account physics: Fairshare 20 → 5" in told
+    assert "warning: accounting.accounts[0].fairshare does not change which job starts first" in told
     assert "- QOS short: deleted, unless jobs or records of others need it" in told
     assert "= account theirs: stays" in told
     assert "accounting: what slurmdbd has" not in slurm.pulumi("preview").ok(), "without a change nothing is told"

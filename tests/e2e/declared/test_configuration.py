@@ -136,9 +136,11 @@ def test_a_changed_option_is_read_by_slurmctld_and_all_nodes_and_a_removed_parti
 
 
 def test_a_tree_comes_in_one_pulumi_up_and_goes_in_another_under_jobs(slurm, edit):
+    """Its leaf switch is a label of the Kubernetes node: nodes follow the label, and jobs run on."""
     config = yaml.safe_load(slurm.cluster.stack.config_file.read_text())["config"]
-    place = {"name": "fabric", "unit": "rack1"}
-    tree = {"name": "fabric", "type": "tree", "switches": {"core": ["rack1", "rack2"]}}
+    label, machine = "example.com/tree-rack", slurm.get("pod", "cpu-1")["spec"]["nodeName"]
+    place = {"name": "fabric", "unit": "racks", "labels": [label]}
+    tree = {"name": "fabric", "type": "tree", "switches": {"core": ["racks"]}}
     submit = "sbatch --parsable -N2 -o /dev/null --wrap 'sleep 600'"
     runs, waits = slurm.sh(f"{submit}; {submit}").ok().split()
 
@@ -150,17 +152,24 @@ def test_a_tree_comes_in_one_pulumi_up_and_goes_in_another_under_jobs(slurm, edi
     def switches() -> str:
         return slurm.on_pod("slurm-controller-0", "scontrol show topology").stdout
 
+    def in_leaf(name: str) -> bool:
+        """Return whether slurmctld has both nodes in a leaf switch."""
+        return bool(re.search(rf"^SwitchName={name} .*Nodes=cpu-\[0-1\]", switches(), re.MULTILINE))
+
     try:
         slurm.wait("one waits for the other", lambda: states() == ["RUNNING", "PENDING"])
+        slurm.kubectl("label", "node", machine, f"{label}=rack1").ok()
         sets = [{**each, "topology": [place]} for each in config["pulumi-slurm:nodeSets"]]
         edit(slurm={**config.get("pulumi-slurm:slurm", {}), "topologies": [tree]}, nodeSets=sets).ok()
-        rack = re.compile(r"^SwitchName=rack1 .*Nodes=cpu-\[0-1\]", re.MULTILINE)
-        slurm.wait("partitions use the tree, with all nodes", lambda: rack.search(switches()), 120)
+        slurm.wait("partitions use the tree, with all nodes", lambda: in_leaf("rack1"), 120)
         slurm.wait("nothing moves", lambda: slurm.condition("Progressing")["status"] == "False")
+        slurm.kubectl("label", "--overwrite", "node", machine, f"{label}=rack2").ok()
+        slurm.wait("nodes follow the label", lambda: in_leaf("rack2"))
         edit().ok()
         slurm.wait("the tree is gone", lambda: "SwitchName" not in switches(), 120)
         assert states() == ["RUNNING", "PENDING"]
     finally:
+        slurm.kubectl("label", "node", machine, f"{label}-")
         slurm.sh(f"scancel {runs} {waits}").ok()
 
 

@@ -14,7 +14,8 @@ import yaml
 
 from components.config.nodes.long_checks import LongCheck
 from components.control.long_checks import script
-from contract import names
+from contract import names, paths
+from contract.site_scripts import Kind, file_of
 from devcluster.fakes import gpu_scenario
 from tests.e2e.nodes.declared_checks import declare, verdicts_of
 from tests.e2e.nodes.fake_gpu_set import GPUS, NODE, OPENS, PARTITION
@@ -29,9 +30,24 @@ SIDECAR = {
     "command": ["python3", "-c", "import signal; open('/notes/said', 'w').write('beside slurmd'); signal.pause()"],
     "volumeMounts": [{"name": "notes", "mountPath": "/notes", "readOnly": False}],
 }
+FULL = "/run/slurm-node/site-full"
+
+
+def noting(file: str) -> list[dict[str, str]]:
+    """A script that notes its job, and as whom it runs."""
+    return [{"name": "note", "text": f'#!/bin/sh\necho "$SLURM_JOB_ID $(id -u)" > {file}\n'}]
+
+
 SCRIPTS = {
-    "prolog": [{"name": "note", "text": '#!/bin/sh\necho "$SLURM_JOB_UID" > /run/slurm-node/site-prolog\n'}],
+    "prolog": noting("/run/slurm-node/site-prolog"),
+    "epilog": noting("/run/slurm-node/site-epilog"),
+    "prologSlurmctld": noting("/run/slurmctld/site-prolog"),
+    "epilogSlurmctld": noting("/run/slurmctld/site-epilog"),
     "taskProlog": [{"name": "mark", "text": "#!/bin/sh\necho export SITE_MARK=set\n"}],
+    "taskEpilog": [
+        {"name": "mark", "text": '#!/bin/sh\n[ ! -d "$HOME/marks" ] || touch "$HOME/marks/$SLURM_JOB_ID"\n'}
+    ],
+    "healthCheck": [{"name": "space", "text": f"#!/bin/sh\n[ ! -e {FULL} ] || {{ echo no space; exit 1; }}\n"}],
 }
 ALL = {f"/dev/fakegpu{index}" for index in range(8)}
 
@@ -54,6 +70,7 @@ def gpu_nodes(slurm):
     sidecar = {**SIDECAR, "image": config["pulumi-slurm:images"]["operator"]}
     config["pulumi-slurm:nodeSets"].append({**GPUS, "pod": {**POD, "sidecars": [sidecar]}})
     config["pulumi-slurm:slurm"] = {**config.get("pulumi-slurm:slurm", {}), "scripts": SCRIPTS}
+    config["pulumi-slurm:health"]["interval"] = "30s"  # Health scripts have 10 s of it.
     config["pulumi-slurm:partitions"].append(PARTITION)
     config["pulumi-slurm:checks"] = {"cluster": True}
     file.write_text(yaml.safe_dump(content, sort_keys=False))
@@ -83,14 +100,39 @@ def test_slurm_counts_the_gpus(slurm):
     assert "State=IDLE" in shown, shown
 
 
-def test_the_sites_own_parts_of_its_pod_are_there_and_its_prologs_run(slurm):
+def test_the_sites_own_parts_of_its_pod_are_there(slurm):
     pod = slurm.get("pod", NODE)
     assert pod["metadata"]["labels"]["example.com/team"] == "vision"
     assert slurm.on_pod(NODE, "cat /site-notes/said").ok() == "beside slurmd"
     assert slurm.on_pod(NODE, "touch /site-notes/mine").status != 0, "it is read-only for Slurm's container"
     assert slurm.kubectl("exec", NODE, "-c", SIDECAR["name"], "--", "id", "-u").ok() == "65534"
-    assert slurm.sh("srun -Q -p gpu sh -c 'echo $SITE_MARK; ls /site-notes 2>/dev/null'").stdout.strip() == "set"
-    assert slurm.on_pod(NODE, "cat /run/slurm-node/site-prolog").ok() == slurm.sh("id -u").ok()
+    assert slurm.sh("srun -Q -p gpu ls /site-notes").status != 0, "a job does not see it"
+
+
+def test_the_sites_scripts_run_before_and_after_a_job_on_its_node_and_beside_slurmctld(slurm):
+    arrived = f"test -e {paths.ETC_SCRIPTS}/{file_of(Kind.EPILOG_SLURMCTLD, 'note')}"
+    slurm.wait("scripts in slurmctld's pod", lambda: slurm.on_pod("slurm-controller-0", arrived).status == 0)
+    ran = slurm.sh("mkdir ~/marks; srun -Q -p gpu sh -c 'echo $SITE_MARK $SLURM_JOB_ID'; ls ~/marks; rm -r ~/marks")
+    mark, job, after = ran.ok().split()
+    assert (mark, after) == ("set", job), "the task prolog's variable, and what the task epilog left"
+    places = {(NODE, "slurm-node"): 0, ("slurm-controller-0", "slurmctld"): names.SLURM_UID}
+    wanted = [f"{job} {user}" for user in places.values() for _ in range(2)]
+
+    def noted() -> list[str]:
+        cats = [(pod, f"cat /run/{folder}/site-prolog /run/{folder}/site-epilog") for pod, folder in places]
+        return [line for pod, cat in cats for line in slurm.on_pod(pod, cat).stdout.splitlines()]
+
+    slurm.wait(f"notes {wanted}", lambda: noted() == wanted)
+
+
+def test_a_health_script_of_the_site_drains_its_node_until_it_passes(slurm):
+    slurm.on_pod(NODE, f"touch {FULL}; /usr/sbin/node-health-program").ok()
+    try:
+        told = slurm.wait("a drain", lambda: (said := reason(slurm)) != "none" and said)
+    finally:
+        slurm.on_pod(NODE, f"rm {FULL}; /usr/sbin/node-health-program").ok()
+    assert told == "pulumi-slurm:health site scripts: space ended with status 1: no space"
+    slurm.wait("the drain is lifted", lambda: reason(slurm) == "none")
 
 
 def test_a_job_opens_exactly_the_gpus_that_it_asked_for(slurm):

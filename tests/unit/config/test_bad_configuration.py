@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 
 from components.config import ConfigurationError, parse
-from tests.unit.config.wrong_options import WRONG_OPTIONS
-from tests.unit.config.wrong_values import CHECK, PARTITION, USER, WRONG_VALUES
+from tests.unit.config.wrong_health import CHECK
+from tests.unit.config.wrong_partitions import PARTITION
+from tests.unit.config.wrong_services import USER
+from tests.unit.config.wrong_values import WRONG_VALUES
 from tests.unit.samples import GPU_SET, SMALL, changed
 
-BAD = [*WRONG_VALUES, *WRONG_OPTIONS]
 
-
-@pytest.mark.parametrize(("path", "value", "expected"), BAD, ids=[f"{path}={value!r}"[:70] for path, value, _ in BAD])
+@pytest.mark.parametrize(
+    ("path", "value", "expected"), WRONG_VALUES, ids=[f"{path}={value!r}"[:70] for path, value, _ in WRONG_VALUES]
+)
 def test_a_wrong_value_is_refused_with_its_path_and_what_would_be_right(path: str, value: Any, expected: str) -> None:
     gpus = path.startswith(("gpuOperator", "nodeSets.0.gpus."))
     raw = changed(path, value, changed("nodeSets.0.gpus", {"type": "h100", "perNode": 2}) if gpus else SMALL)

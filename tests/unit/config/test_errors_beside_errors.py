@@ -12,7 +12,6 @@ from pydantic import BaseModel, ValidationError
 from components.config import ConfigurationError, parse
 from components.config.model import model_of
 from components.config.program import Config
-from tests.unit.config.wrong_options import WRONG_OPTIONS
 from tests.unit.config.wrong_values import WRONG_VALUES
 from tests.unit.samples import SMALL, changed
 
@@ -87,7 +86,7 @@ def wrong_rows(model: type[BaseModel], raw: Any) -> Any:
 
 def test_a_wrong_row_of_any_list_hides_no_error_of_a_rule() -> None:
     hidden = {}
-    for path, value, _ in (*WRONG_VALUES, *WRONG_OPTIONS):
+    for path, value, _ in WRONG_VALUES:
         gpus = path.startswith(("gpuOperator", "nodeSets.0.gpus."))
         raw = changed(path, value, changed("nodeSets.0.gpus", {"type": "h100", "perNode": 2}) if gpus else SMALL)
         with suppress(ValidationError):

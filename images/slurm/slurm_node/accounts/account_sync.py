@@ -9,7 +9,7 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,14 +84,7 @@ def synchronize(
         fcntl.flock(lock, fcntl.LOCK_EX)
         # A new root does not tell who was removed, even if an earlier root had its name.
         before = {name: None if name == joining else _load(state / f"{name}.json") for name in revisions}
-        held = []
-        for revision in before:
-            try:
-                held.append(_hold(stack, volume, revision, before[revision]))
-            except BrokenRoot as error:
-                if revision in (joining, needed):
-                    raise
-                say(f"accounts: the root {revision} is left out: {error}")
+        held = list(_hold_all(stack, volume, before, (joining, needed)))
         images = {root.revision: _image_sudoers(volume, root.revision) for root in held}
         said = {root.revision: root.entries(images[root.revision]) for root in held}
         agreed = _load(state / "people.json") or {}
@@ -144,6 +137,26 @@ def _facts(folder: int, name: str) -> tuple[int, int, int] | None:
         return facts.st_ino, facts.st_mtime_ns, facts.st_size
     finally:
         os.close(file)
+
+
+def _hold_all(
+    stack: ExitStack,
+    volume: Path,
+    before: Mapping[str, Mapping[users.Entry, str] | None],
+    needed: Sequence[str | None],
+) -> Iterator[Held]:
+    """Yields the roots whose files are well, each held.
+
+    Raises:
+        BrokenRoot: a needed root is broken.
+    """
+    for revision, entries in before.items():
+        try:
+            yield _hold(stack, volume, revision, entries)
+        except BrokenRoot as error:
+            if revision in needed:
+                raise
+            say(f"accounts: the root {revision} is left out: {error}")
 
 
 def _hold(stack: ExitStack, volume: Path, revision: str, before: Mapping[users.Entry, str] | None) -> Held:

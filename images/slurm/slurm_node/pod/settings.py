@@ -9,7 +9,7 @@ from typing import Any
 
 from contract import pod_variables, policies, reasons
 from contract.pod_variables import AccountingKey, JailKey, LdapKey, LoginKey, NodeKey, RestKey, SubmountKey
-from contract.weights import node_weight
+from contract.slurm_conf import node_weight
 from slurm_node.pod.log import NodeError
 
 

@@ -4,7 +4,7 @@ import contextlib
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import node_health.node
@@ -53,33 +53,10 @@ def main() -> int:
     if sentence := plugin_version.refusal():
         node_state.write(sentence)
         raise NodeError(sentence)
-    user_namespaces.warn()
-    pod_root.close()
-    tree.wait_for_root(jail)
-    door.prepare()
-    # Before the tree is built: its bind of /sys includes the writable mounts, for slurmstepd.
-    groups = cgroups.make_writable()
-    if node.processes:
-        cgroups.limit_jobs(groups, node.processes)
-    profile_limits.install(groups)
-    mounts = tree_plan.plan(
-        jail, spool=paths.SPOOL, nccl_conf=nccl.write(node.nccl), task_scripts=paths.ETC_TASK_SCRIPTS
-    )
-    tree.build(mounts)
-    if node.pins_memory:
-        pinned_memory.raise_limit()
-    key = keys.install(paths.SLURM_SECRETS / names.SLURM_KEY, paths.SLURM_KEY)
+    mounts = build_jail(node, jail)
     command = slurmd_command(node, socket.gethostname())
-    environment = {"SLURM_SACK_KEY": str(key), "SLURM_CONF": str(paths.FETCHED / names.SLURM_CONF)}
-    if node.gres:
-        # slurmd -G prints and ends by itself, so it needs no -D.
-        in_foreground = [word for word in command if word != "-D"]
-        gres.wait(
-            settings.gres_counts(node.gres),
-            frozenset({"gpu", *node.gres_with_files}),
-            lambda: gres.ask_slurmd(in_foreground, environment),
-            node_state.write,
-        )
+    environment = slurmd_environment()
+    wait_for_gres(node, command, environment)
     watch, drain = JailWatch(), OwnDrain(socket.gethostname())
     health = HealthWatch(unknown_drains=node.unknown_drains)
     notifier, hangs = JobNotifier(), HangNotifier(socket.gethostname())
@@ -95,12 +72,9 @@ def main() -> int:
 
     port = HeldPort(*slurmd_port.address(configuration.wait(node_state.write)[names.SLURM_CONF], socket.gethostname()))
     slurmd = Daemon("slurmd", command, {**environment, slurmd_port.VARIABLE: "0"}, refuse, AS_BOOTED, port)
-    daemons = [slurmd, door.daemon()]
-    if driver.put_by_toolkit(mount_table()):
-        daemons.append(Daemon("driver", [sys.executable, "-m", "slurm_node", "driver"]))
-    tree_watch = TreeWatch(mounts)
+    daemons = [slurmd, *other_daemons()]
+    tree_watch, late = TreeWatch(mounts), LateRegistration()
     use = old_roots.Use(jail.revision, socket.gethostname())
-    late = LateRegistration()
 
     def look() -> None:
         tree_watch.tick(time.monotonic(), doubted=watch.sentence is not None)
@@ -131,6 +105,53 @@ def main() -> int:
         wait_for_jobs(node.grace_seconds, sleep=pause)
 
     return run(daemons, look, end)
+
+
+def build_jail(node: settings.Node, jail: settings.Jail) -> list[tree_plan.Mount]:
+    """Closes the pod to jobs, and builds the tree that they see. Returns its mounts."""
+    user_namespaces.warn()
+    pod_root.close()
+    tree.wait_for_root(jail)
+    door.prepare()
+    # Before the tree is built: its bind of /sys includes the writable mounts, for slurmstepd.
+    groups = cgroups.make_writable()
+    if node.processes:
+        cgroups.limit_jobs(groups, node.processes)
+    profile_limits.install(groups)
+    mounts = tree_plan.plan(
+        jail, spool=paths.SPOOL, nccl_conf=nccl.write(node.nccl), task_scripts=paths.ETC_TASK_SCRIPTS
+    )
+    tree.build(mounts)
+    if node.pins_memory:
+        pinned_memory.raise_limit()
+    return mounts
+
+
+def slurmd_environment() -> dict[str, str]:
+    """Puts Slurm's key in its place, and returns slurmd's variables."""
+    key = keys.install(paths.SLURM_SECRETS / names.SLURM_KEY, paths.SLURM_KEY)
+    return {"SLURM_SACK_KEY": str(key), "SLURM_CONF": str(paths.FETCHED / names.SLURM_CONF)}
+
+
+def wait_for_gres(node: settings.Node, command: Sequence[str], environment: dict[str, str]) -> None:
+    """Waits until slurmd finds the generic resources that the node set declares."""
+    if not node.gres:
+        return
+    # slurmd -G prints and ends by itself, so it needs no -D.
+    in_foreground = [word for word in command if word != "-D"]
+    gres.wait(
+        settings.gres_counts(node.gres),
+        frozenset({"gpu", *node.gres_with_files}),
+        lambda: gres.ask_slurmd(in_foreground, environment),
+        node_state.write,
+    )
+
+
+def other_daemons() -> list[Daemon]:
+    """Returns what runs beside slurmd."""
+    if not driver.put_by_toolkit(mount_table()):
+        return [door.daemon()]
+    return [door.daemon(), Daemon("driver", [sys.executable, "-m", "slurm_node", "driver"])]
 
 
 def wait_for_jobs(

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from contract import names
-from contract.slurm_options import WORKER_START
+from contract.slurm_conf import WORKER_START
 
 COSTS: Final[Mapping[str, str]] = {
     # scontrol(1), reconfigure: it can't change listening ports or the mechanism of authentication.

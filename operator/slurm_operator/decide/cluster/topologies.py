@@ -11,7 +11,7 @@ import yaml
 
 from contract import names
 from contract.conditions import Reason
-from contract.slurm_names import slurm_node_set
+from contract.slurm_conf import slurm_node_set
 from slurm_operator.actions import UpdateNode
 from slurm_operator.decide.cluster import config
 from slurm_operator.decide.nodes import topology

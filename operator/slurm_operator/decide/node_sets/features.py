@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from contract.conditions import Reason
-from contract.weights import node_weight
+from contract.slurm_conf import node_weight
 from slurm_operator.actions import UpdateNode
 from slurm_operator.decide.nodes import topology
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker

@@ -13,7 +13,7 @@ from slurm_operator.state.kubernetes import Kubernetes, Pod, Unread
 from slurm_operator.state.slurm import Running, Unknown
 
 from components.config.slurm_keys import slurm_options
-from contract.slurm_options import WORKER_START
+from contract.slurm_conf import WORKER_START
 from tests.operator.states.seen_clusters import NOW, workload, world
 
 OLD, NEW = "slurm-controller-old", "slurm-controller-new"
