@@ -8,6 +8,7 @@ is not covered here.
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import yaml
@@ -18,7 +19,7 @@ from contract import names, paths
 from contract.site_scripts import Kind, file_of
 from devcluster.fakes import gpu_scenario
 from tests.e2e.nodes.declared_checks import declare, verdicts_of
-from tests.e2e.nodes.fake_gpu_set import GPUS, NODE, OPENS, PARTITION
+from tests.e2e.nodes.fake_gpu_set import GPUS, NODE, OPENS, PARTITION, checked, drained_by, reason, tell
 
 POD = {
     "labels": {"example.com/team": "vision"},
@@ -49,6 +50,7 @@ SCRIPTS = {
     ],
     "healthCheck": [{"name": "space", "text": f"#!/bin/sh\n[ ! -e {FULL} ] || {{ echo no space; exit 1; }}\n"}],
 }
+SWITCHED_OFF = "gpu row remapping"
 ALL = {f"/dev/fakegpu{index}" for index in range(8)}
 
 
@@ -73,6 +75,8 @@ def gpu_nodes(slurm):
     config["pulumi-slurm:health"]["interval"] = "30s"  # Health scripts have 10 s of it.
     config["pulumi-slurm:partitions"].append(PARTITION)
     config["pulumi-slurm:checks"] = {"cluster": True}
+    health = config["pulumi-slurm:health"]
+    config["pulumi-slurm:health"] = {**health, "checks": {"disabled": [*health["checks"]["disabled"], SWITCHED_OFF]}}
     file.write_text(yaml.safe_dump(content, sort_keys=False))
     try:
         slurm.pulumi("up", "--yes", "--skip-preview").ok()
@@ -217,19 +221,6 @@ def test_a_job_of_a_whole_node_has_all_its_gpus(slurm):
     assert opened(json.loads(slurm.sh(batch).ok())) == ALL
 
 
-def tell(slurm, **scenario) -> None:
-    """Say what the node's fakes answer, in its pod and in its jail."""
-    text = gpu_scenario.text(**scenario)
-    slurm.on_pod(
-        NODE,
-        f"cat >{gpu_scenario.PATH} <<'END'\n{text}END\ncp {gpu_scenario.PATH} /run/jail{gpu_scenario.PATH_IN_JAIL}",
-    ).ok()
-
-
-def reason(slurm) -> str:
-    return slurm.sh(f"sinfo -h -n {NODE} -o %E").ok()
-
-
 @pytest.mark.parametrize(
     ("modes", "after_calls", "check", "evidence"),
     [
@@ -241,18 +232,27 @@ def reason(slurm) -> str:
     ids=["falls off the bus", "is lost meanwhile", "memory", "NVLink"],
 )
 def test_a_node_with_a_bad_gpu_is_drained_until_it_is_mended(slurm, modes, after_calls, check, evidence):
-    def checked() -> str:
-        """Slurm's own round is not waited for (test_health.py does)."""
-        slurm.on_pod(NODE, "/usr/sbin/node-health-program").ok()
-        return reason(slurm)
-
     tell(slurm, modes=modes, after_calls=after_calls)
     try:
-        told = slurm.wait("a drain", lambda: (said := checked()).startswith(f"pulumi-slurm:health {check}: ") and said)
+        told = slurm.wait("a drain", lambda: drained_by(slurm, check))
     finally:
         tell(slurm)
     assert evidence in told
-    slurm.wait("the drain is lifted", lambda: checked() == "none")
+    slurm.wait("the drain is lifted", lambda: checked(slurm) == "none")
+
+
+def test_a_check_that_is_switched_off_drains_nothing(slurm):
+    """Nor does it keep another one's drain. Where it is on, it fails (tests/health/fakes/scenarios.yaml)."""
+    off = {1: "remap_failed"}
+    tell(slurm, modes=off | {3: "nvlink_down"})
+    try:
+        slurm.wait("a drain by another one", lambda: drained_by(slurm, "nvlink"))
+        tell(slurm, modes=off)
+        slurm.wait("the drain is lifted", lambda: checked(slurm) == "none")
+        skipped = json.loads(slurm.on_pod(NODE, "node-health --json").stdout)["skipped"]
+    finally:
+        tell(slurm)
+    assert {"check": SWITCHED_OFF, "why": "switched off by health.checks.disabled"} in skipped
 
 
 def test_a_gpu_whose_device_file_is_gone_drains_its_node(slurm):
@@ -301,8 +301,7 @@ def hanging_all_reduce(slurm):
         slurm.sh(f"sudo rm {program} {gpu_scenario.PATH_IN_JAIL}").ok()
 
 
-def test_an_all_reduce_that_hangs_drains_its_node_until_it_passes(slurm, hanging_all_reduce):
-    """One that is too slow ends by itself, in tests/image/long_checks/test_long_check_fakes.py."""
+def test_an_all_reduce_that_hangs_or_is_slow_drains_its_node_until_it_passes(slurm, hanging_all_reduce):
     of_check = f"squeue -h -t running -n {names.LONG_CHECK_PREFIX}all-reduce -o '%i %l'"
     runs = slurm.wait("its job runs", lambda: slurm.on_pod("slurm-controller-0", of_check).ok(), 120)
     job, limit = runs.split()
@@ -311,11 +310,19 @@ def test_an_all_reduce_that_hangs_drains_its_node_until_it_passes(slurm, hanging
     slurm.on_pod("slurm-controller-0", f"scontrol update jobid={job} endtime=now+1").ok()
     slurm.wait("a drain", lambda: slurm.nodes()[NODE] == "drained", 120)
     assert reason(slurm).startswith(f"pulumi-slurm:health long all-reduce: job {job} TIMEOUT")
+
+    def ask(how: str) -> None:
+        wanted = f"check.pulumi-slurm.dev/all-reduce={NODE}@{how}"
+        slurm.kubectl("annotate", "--overwrite", "slurmcluster", "dev", wanted).ok()
+
+    tell(slurm, tools={"all_reduce_perf": "230.0"})
+    ask("slow")
+    slow = r"pulumi-slurm:health long all-reduce: job \d+ FAILED, exit status 60: 230 GB/s of at least 460"
+    slurm.wait("a drain with the threshold", lambda: re.fullmatch(slow, reason(slurm)), 300)
     tell(slurm)
-    ask = f"check.pulumi-slurm.dev/all-reduce={NODE}@well"
-    slurm.kubectl("annotate", "--overwrite", "slurmcluster", "dev", ask).ok()
+    ask("well")
     slurm.wait("it takes jobs again", lambda: slurm.nodes()[NODE] == "idle", 300)
-    assert verdicts_of(slurm, "all-reduce") == {"FAIL": 1, "PASS": 1}
+    assert verdicts_of(slurm, "all-reduce") == {"FAIL": 2, "PASS": 1}
 
 
 def test_a_preview_tells_what_the_nodes_do_not_offer(slurm):

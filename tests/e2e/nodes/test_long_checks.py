@@ -5,16 +5,21 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from components.config.nodes.long_checks import LongCheck
 from components.control.long_checks import script
 from contract import names
+from tests.e2e.nodes import measuring_tools
 from tests.e2e.nodes.declared_checks import declare, verdicts_of
 
 BAD = "/scratch/bad"
-"""A file of one node alone makes the check fail there."""
+"""A file of one node alone, which the check runs there."""
+FAILS = "exit 1"
+EATS = "exec dd if=/dev/zero of=/dev/null bs=1200M count=1"
+"""It wants more memory than the node's jobs have."""
 CHECK = {
     "name": "site",
     "partition": "main",
@@ -24,7 +29,7 @@ CHECK = {
     "sharePercent": 100,
     "passes": 1,
     "drains": True,
-    "script": f"#!/bin/sh\n[ ! -e {BAD} ]\n",
+    "script": f"#!/bin/sh\n[ ! -e {BAD} ] || exec sh {BAD}\n",
 }
 REQUEST = "check.pulumi-slurm.dev/site"
 SECONDS = 300
@@ -42,6 +47,10 @@ def reason(slurm, node: str) -> str:
 
 def verdicts(slurm) -> dict[str, int]:
     return verdicts_of(slurm, CHECK["name"])
+
+
+def spoil(slurm, how: str) -> None:
+    slurm.on_pod("cpu-1", f"echo '{how}' >/run/jail{BAD}").ok()
 
 
 @pytest.fixture(scope="module")
@@ -74,12 +83,12 @@ def failed_lookalikes(slurm) -> list[str]:
 def test_a_node_is_tested_on_request_drained_if_it_fails_and_returns_when_it_passes(slurm, check, record_property):
     """Jobs that look like the check's accuse nobody: no id of theirs was noted."""
     lookalikes = failed_lookalikes(slurm)
-    slurm.on_pod("cpu-1", f"touch /run/jail{BAD}").ok()
+    spoil(slurm, EATS)
     asked = time.monotonic()
     ask(slurm, "cpu-1@1")
     slurm.wait("a drain", lambda: slurm.nodes()["cpu-1"] == "drained", SECONDS)
     record_property("seconds to drain", round(time.monotonic() - asked))
-    accused = re.match(r"pulumi-slurm:health long site: job (\d+) ", reason(slurm, "cpu-1"))
+    accused = re.fullmatch(r"pulumi-slurm:health long site: job (\d+) OUT_OF_MEMORY", reason(slurm, "cpu-1"))
     assert accused, reason(slurm, "cpu-1")
     assert accused[1] not in lookalikes
     slurm.on_pod("cpu-1", f"rm /run/jail{BAD}").ok()
@@ -100,7 +109,7 @@ def test_nodes_that_come_back_are_tested_before_they_take_jobs(slurm, check):
     slurm.kubectl("cordon", machine).ok()
     try:
         slurm.wait("a drain", lambda: set(slurm.nodes().values()) == {"drained"}, SECONDS)
-        slurm.on_pod("cpu-1", f"touch /run/jail{BAD}").ok()
+        spoil(slurm, FAILS)
     finally:
         slurm.kubectl("uncordon", machine).ok()
 
@@ -115,22 +124,54 @@ def test_nodes_that_come_back_are_tested_before_they_take_jobs(slurm, check):
     slurm.wait("all take jobs", slurm.all_idle, SECONDS)
 
 
-def test_measurements_between_real_nodes_pass_or_fail_by_their_least(slurm, check):
-    """With the jail's own MPI. A check that fails on all nodes accuses none of them.
+SCRATCH = "/home/scratch"
+SHORTER = {"times=1000": "times=200", "--loops=4": "--loops=1", "--time 20": "--time 2"}
+"""Measurements of builtins take less time so. In full length they are in tests/image/long_checks."""
 
-    Those on one node are in tests/image/long_checks/test_long_check_jobs.py.
-    """
 
-    def ping_pong(name: str, least: int) -> dict[str, object]:
-        wanted = LongCheck(name=name, partition="main", builtin="mpi-ping-pong", nodes=2, least=least)
-        return {**CHECK, "name": name, "nodes": 2, "timeLimitMinutes": 3, "script": script(wanted)}
+@pytest.fixture
+def tools(slurm) -> Iterator[None]:
+    """Have the programs that a site installs from Debian's packages, and a folder to write to."""
+    with measuring_tools.installed(slurm):
+        slurm.sh(f"sudo mkdir -m 1777 {SCRATCH}").ok()
+        yield
+        slurm.sh(f"sudo rmdir {SCRATCH}").ok()
 
-    declare(slurm, [CHECK, ping_pong("mpi", 1), ping_pong("never", 1_000_000)])
 
-    def said() -> dict[str, dict[str, int]]:
-        return {name: verdicts_of(slurm, name) for name in ("mpi", "never")}
+def measured(name: str, **wanted: Any) -> dict[str, object]:
+    """Return a builtin as it is declared, which measures for a shorter time."""
+    text = script(LongCheck(name=name, partition="main", **{"least": 1, **wanted}))
+    for long, short in SHORTER.items():
+        text = text.replace(long, short)
+    return {**CHECK, "name": name, "nodes": wanted.get("nodes", 1), "timeLimitMinutes": 3, "script": text}
 
-    slurm.wait("their verdicts", lambda: said() == {"mpi": {"PASS": 1}, "never": {"FAIL": 1}}, SECONDS)
+
+def test_measurements_of_builtins_pass_or_fail_by_their_least(slurm, check, tools):
+    """With the real tools, and the jail's own MPI. A check that fails on all nodes accuses none of them."""
+    declared = [
+        measured("memory", builtin="memory-bandwidth"),
+        measured("disk", builtin="disk", directory=SCRATCH),
+        measured("network", builtin="network", nodes=2),
+        measured("mpi", builtin="mpi-ping-pong", nodes=2),
+        measured("never", builtin="mpi-ping-pong", nodes=2, least=1_000_000),
+    ]
+    for short in SHORTER.values():
+        assert any(short in str(row["script"]) for row in declared), short
+    declare(slurm, [CHECK, *declared])
+    expected = {
+        "memory": {"PASS": 2},
+        "disk": {"PASS": 2},
+        "network": {"PASS": 1},
+        "mpi": {"PASS": 1},
+        "never": {"FAIL": 1},
+    }
+
+    def all_said() -> bool:
+        said = {name: verdicts_of(slurm, name) for name in expected}
+        assert said == expected, said
+        return True
+
+    slurm.wait("their verdicts", all_said, SECONDS)
     told = "long check never failed on some of: cpu-0, cpu-1; too few other nodes take jobs to find the bad one"
     slurm.wait("the suspects are named", lambda: told in slurm.condition("Degraded")["message"])
     slurm.wait("none is drained", slurm.all_idle)

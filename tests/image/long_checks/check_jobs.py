@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 
 from slurm_operator.clients.slurm import hostlist
 from slurm_operator.decide.cluster.checks import long_checks
@@ -18,9 +19,23 @@ from tests.image.small_cluster import SmallCluster
 
 
 def verdict(
-    cluster: SmallCluster, rest: Rest, script: str, *others: str, least: str = ""
+    cluster: SmallCluster,
+    rest: Rest,
+    script: str,
+    *others: str,
+    least: str = "",
+    meanwhile: Callable[[int], None] = lambda number: None,
 ) -> tuple[Verdict, str] | None:
-    """Run a check's job on the worker and other nodes, and return what the operator makes of its end."""
+    """Run a check's job on the worker and other nodes, and return what the operator makes of its end.
+
+    Args:
+        cluster: has the nodes.
+        rest: is asked about the job.
+        script: of the job.
+        others: nodes beside the worker.
+        least: what the check is to measure, in words.
+        meanwhile: is called with the job's id when it may begin.
+    """
     check = LongCheck("test", "main", ("cpu",), 86_400, 10, 25, drains=True, script=script)
     deadline = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
     submitted = rest.call("POST", "/job/submit", {"job": job(Submission(check, WORKER, deadline, others))})
@@ -28,6 +43,7 @@ def verdict(
     number = submitted["job_id"]
     released = rest.call("POST", f"/job/{number}", {"hold": False})
     assert not released["errors"], released
+    meanwhile(number)
     found = CheckJob(number, "test", WORKER, deadline, others=others)
 
     def judged() -> tuple[Verdict, str] | None:
