@@ -210,7 +210,10 @@ class Reconciler:
         known = topologies.known(seen.desired_config, seen.active_config, now.running)
         first = {own.name: seen.cluster.first_checks(own.name) for own in mine}
         sets = [dataclasses.replace(state, hold=hold, repairs_held=not died, topologies=known) for state in sets]
-        sets = [dataclasses.replace(state, first_checks=first[state.node_set.name]) for state in sets]
+        asked = frozenset[str]()
+        with self._defects.isolated("requests of long checks"):
+            asked = self._long_checks.untested(now.body)
+        sets = [dataclasses.replace(it, first_checks=first[it.node_set.name], asked_for=asked) for it in sets]
         return await self._node_sets.look(now.rest, sets, bodies, now.budget, running=now.running, cluster_stays=True)
 
     async def _bring_configuration(self, now: PassContext, nodes: Nodes | Unknown) -> tuple[Findings, frozenset[str]]:
