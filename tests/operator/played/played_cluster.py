@@ -411,8 +411,8 @@ class PlayedCluster:
             facts=Facts(1, self.memory),
         )
         k8s_nodes = {name: host.seen() for name, host in self.hosts.items()}
-        known = {"reservations": self.reservations(), "first_checks": self.first_checks}
-        return NodeSetState(node_set, workload, pods, self.now, k8s_nodes, **known)
+        there = (node_set, workload, pods, self.now, k8s_nodes)
+        return NodeSetState(*there, reservations=self.reservations(), first_checks=self.first_checks)
 
     def listing(self, lost: set[int]) -> dict[str, SlurmNode]:
         """Slurm's nodes, but for those ordinals."""

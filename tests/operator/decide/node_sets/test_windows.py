@@ -237,8 +237,8 @@ def test_reservations_of_node_sets_that_are_gone_go() -> None:
 
 
 def test_a_reservation_whose_nodes_cannot_be_read_may_have_any_at_its_time() -> None:
-    theirs = {"name": "odd", "users": "alice", "flags": frozenset({"SPEC_NODES"})}
-    odd = of_nodes(nodes=EVERY_NODE, unread="too many nodes", **theirs)
+    flags = frozenset({"SPEC_NODES"})
+    odd = of_nodes(name="odd", users="alice", flags=flags, nodes=EVERY_NODE, unread="too many nodes")
     assert reservations(at(BEFORE, odd)) == []
     assert reservations(at(BEFORE, odd, of_nodes("cpu-0"))) == [], "ours stays as it is"
     later = dataclasses.replace(odd, starts=SUNDAY + 4 * HOUR, ends=SUNDAY + 5 * HOUR)
