@@ -141,6 +141,7 @@ class Reason(StrEnum):
     NODES_UNREADABLE = "NodesUnreadable"
     NOT_READABLE = "NotReadable"
     NOT_ASKED = "NotAsked"
+    RESERVATION_UNREADABLE = "ReservationUnreadable"
     REST_ANSWER_UNUSABLE = "RestAnswerUnusable"
     REST_UNAUTHORIZED = "RestUnauthorized"
     REST_UNREACHABLE = "RestUnreachable"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import signal
 import threading
 from collections.abc import Iterator
@@ -227,6 +228,31 @@ def test_ctrl_c_ends_a_wait(stack: Stack, things: str) -> None:
     assert running.returncode != 0
     assert "context canceled" in output
     assert "thing" in stack.state()
+
+
+def test_a_quota_that_refuses_pods_ends_up_within_a_minute_in_the_api_servers_words(stack: Stack) -> None:
+    quotas = f"/api/v1/namespaces/{stack.namespace}/resourcequotas"
+    stack.cluster.call("POST", quotas, {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "0"}}})
+    stack.cluster.until(lambda: stack.cluster.get(f"{quotas}/small")["status"].get("used"))
+    stack.program(f"""
+        from components.availability import Availability
+        from contract import names
+        labels = {{names.LABEL_NAME: names.APPLICATION, names.LABEL_INSTANCE: "test"}}
+        named = {{"name": "cpu", "namespace": namespace, "labels": labels}}
+        workers = k.apps.v1.StatefulSet("cpu", metadata={{**named, "annotations": {{"pulumi.com/skipAwait": "true"}}}},
+            opts=options, spec={{"serviceName": "cpu", "selector": {{"matchLabels": {{"a": "a"}}}}, "template": {POD}}})
+        access = {{"kubeconfig": {str(stack.cluster.kubeconfig)!r}, "context": None}}
+        inputs = {{**access, "namespace": namespace, "cluster": "test", "operatorImage": "", "seconds": 1800}}
+        after = pulumi.ResourceOptions(depends_on=[workers])
+        Availability("availability", pulumi.Output.from_input("r1"), inputs, after)
+    """)
+    output = " ".join(stack.fails("up", "--yes", "--skip-preview").split())
+    ended = datetime.datetime.now(datetime.UTC)
+    assert "StatefulSet cpu: " in output
+    assert "is forbidden: exceeded quota: small, requested: pods=1" in output
+    workers = stack.cluster.get(f"/apis/apps/v1/namespaces/{stack.namespace}/statefulsets/cpu")["metadata"]
+    begun = datetime.datetime.fromisoformat(workers["creationTimestamp"])
+    assert (ended - begun).total_seconds() < 60, "half of it is FAULT_SECONDS of components/wait_provider.py"
 
 
 def test_a_deletion_that_hangs_names_the_finalizers(stack: Stack) -> None:

@@ -1,9 +1,11 @@
 """Configuration of repairs: what the operator does about unfit nodes."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from components.config.model import setting
 from components.config.nodes.policy import Policy
+from components.config.rule import Violation, rule
 from components.config.values.quantities import Duration, WholeNumber
 from contract.policies import ReactionPolicy
 
@@ -52,3 +54,9 @@ class Reactions(Policy):
     approval: bool = setting(
         "Whether each restart or replacement waits for an annotation of the NodeSet.", default=_DEFAULTS.approval
     )
+
+    @rule
+    def _budgets(self) -> Iterator[Violation]:
+        if self.at_once > self.per_hour:
+            most = f"at most reactions.perHour ({self.per_hour}): more are never repaired at a time"
+            yield Violation("atOnce", want=most)

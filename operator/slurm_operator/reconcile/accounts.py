@@ -40,13 +40,30 @@ NO_EFFECT = "slurmdbd did not refuse it, and did not take it: does it know each 
 
 
 @dataclasses.dataclass(slots=True)
+class Silence:
+    """Judges looks that fail; `since` is the first without an answer since slurmdbd was ready and said something."""
+
+    since: float | None = None
+
+    def is_short(self, error: SlurmError, now: float) -> bool:
+        """Note a failed look; return whether it is not told yet: nobody answered, for less than SILENT_SECONDS."""
+        self.since = now if self.since is None else self.since
+        is_away = error.reason in (Trouble.UNREACHABLE, Trouble.CONTROLLER_AWAY)
+        return is_away and now < self.since + SILENT_SECONDS
+
+    def end(self) -> None:
+        """Note that slurmdbd answered, or that another finding says that it is away."""
+        self.since = None
+
+
+@dataclasses.dataclass(slots=True)
 class _Memory:
     """The knowledge of one declaration of one SlurmCluster.
 
     Attributes:
         of: the SlurmCluster's uid, and what it declares.
         ledger: what was done, also by passes whose status was never written.
-        silent_since: the first look without an answer since slurmdbd was ready and said something, by the pass's clock.
+        silence: of slurmdbd, by the pass's clock.
         looked: when slurmdbd was read last, or was told of.
         goes_on: whether steps are left, or their effect is yet to be seen.
         done: the steps since slurmdbd was read last.
@@ -56,7 +73,7 @@ class _Memory:
 
     of: tuple[str, accounts.Declared]
     ledger: Ledger
-    silent_since: float | None = None
+    silence: Silence = dataclasses.field(default_factory=Silence)
     looked: float = 0.0
     goes_on: bool = True
     done: set[str] = dataclasses.field(default_factory=set)
@@ -91,14 +108,12 @@ class Accounts:
             return Findings(), status
         memory = self._remember((now.body["metadata"]["uid"], cluster.accounts), cluster.ledger, status)
         if accounting.is_waiting(now.seen):
-            memory.silent_since = None  # Another finding says that slurmdbd is away.
+            memory.silence.end()  # Another finding says that slurmdbd is away.
         elif self._is_due(memory):
             try:
                 await self._look(now, memory)
             except SlurmError as error:
-                is_away = error.reason in (Trouble.UNREACHABLE, Trouble.CONTROLLER_AWAY)
-                memory.silent_since = self._clock() if memory.silent_since is None else memory.silent_since
-                if is_away and self._clock() < memory.silent_since + SILENT_SECONDS:
+                if memory.silence.is_short(error, self._clock()):
                     return memory.findings, memory.status
                 self._tell(memory, f"accounts can't be read: {error}")
             except (KeyError, ValueError) as error:
@@ -117,7 +132,7 @@ class Accounts:
         if known is None or known.of[0] != of[0]:
             self._memory = _Memory(of, ledger, status=status)
         elif known.of != of:
-            self._memory = _Memory(of, known.ledger, known.silent_since, status=known.status)
+            self._memory = _Memory(of, known.ledger, known.silence, status=known.status)
         assert self._memory is not None
         return self._memory
 
@@ -135,7 +150,8 @@ class Accounts:
         """Read slurmdbd, take the steps that time allows, and note what the status is to say."""
         cluster = now.seen.cluster
         database = await now.rest.accounts(cluster.name)
-        memory.looked, memory.silent_since = self._clock(), None
+        memory.looked = self._clock()
+        memory.silence.end()
         in_partitions = qos_of_partitions((now.seen.desired_config, now.seen.active_config))
         decision = decide(memory.of[1], memory.ledger, database, in_partitions, cluster.namespace)
         memory.ledger = decision.ledger

@@ -79,7 +79,7 @@ class Reconciler:
         self._orphaned_sets = OrphanedSets(self._reads, self._rest, self._executor, self._node_sets)
         self._configuration = configuration.Configuration(self._executor, self._configurer)
         self._pod_conditions = pod_conditions.PodConditions(self._executor.report)
-        self._administrators = administrators.Administrators(self._executor, lease)
+        self._administrators = administrators.Administrators(self._executor, lease, clock)
         self._accounts = accounts.Accounts(self._executor, lease, clock)
         self._job_counts = job_counts.JobCounts(self._jobs, clock)
         self._long_checks = long_checks.LongChecks(self._executor, lease, clock)
@@ -210,7 +210,10 @@ class Reconciler:
         known = topologies.known(seen.desired_config, seen.active_config, now.running)
         first = {own.name: seen.cluster.first_checks(own.name) for own in mine}
         sets = [dataclasses.replace(state, hold=hold, repairs_held=not died, topologies=known) for state in sets]
-        sets = [dataclasses.replace(state, first_checks=first[state.node_set.name]) for state in sets]
+        asked = frozenset[str]()
+        with self._defects.isolated("requests of long checks"):
+            asked = self._long_checks.untested(now.body)
+        sets = [dataclasses.replace(it, first_checks=first[it.node_set.name], asked_for=asked) for it in sets]
         return await self._node_sets.look(now.rest, sets, bodies, now.budget, running=now.running, cluster_stays=True)
 
     async def _bring_configuration(self, now: PassContext, nodes: Nodes | Unknown) -> tuple[Findings, frozenset[str]]:
@@ -277,7 +280,8 @@ class Reconciler:
         findings = all_sets
         with self._defects.isolated("findings about the cluster", Severity.WRONG | Severity.UNKNOWN):
             findings = self._judge(seen, served.nodes, all_sets, counts)
-        findings += [*served.problems, *self._failed, *self._drift.problems, *configured, *self._defects.findings]
+        findings += [*served.problems, *self._node_sets.reservations.problems, *self._failed]
+        findings += [*self._drift.problems, *configured, *self._defects.findings]
         findings, self._conflicts = lasting(findings, execute.CONFLICT, self._conflicts, CONFLICTS_TOLD)
         conditions = findings.conditions(f"{counts.ready} of {counts.wanted} nodes take jobs")
         conditions += (self._drift.condition,) if self._drift.condition else ()

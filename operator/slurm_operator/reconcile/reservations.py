@@ -25,9 +25,14 @@ SECONDS = 60.0
 
 
 class Reservations:
-    """Reads reservations when a decision needs them, and deletes those of node sets that are gone."""
+    """Reads reservations when a decision needs them, and deletes those of node sets that are gone.
+
+    Attributes:
+        problems: findings of the latest look.
+    """
 
     def __init__(self, executor: Executor, defects: Defects, clock: Callable[[], float]) -> None:
+        self.problems: list[Finding] = []
         self._executor = executor
         self._defects = defects
         self._clock = clock
@@ -48,6 +53,7 @@ class Reservations:
                 log.warning("no listing of reservations: %s", error)
             else:
                 self._seen_at, self._has_ours = self._clock(), any(map(window.is_ours, self._seen))
+                self.problems = window.unread(self._seen)
         return [dataclasses.replace(state, reservations=self._seen) for state in sets]
 
     async def end_left_over(

@@ -124,7 +124,9 @@ class SlurmLook:
     ) -> tuple[SlurmJob, ...] | Unknown:
         """Return the jobs that nodes wait for, for messages. Without `at_once` they may be from an earlier pass."""
         own = [worker.node for state in sets for worker in state.with_pods() if worker.node]
+        asked = frozenset(node for state in sets for node in state.asked_for)
         waits = any(slurm_nodes.is_draining(node) or slurm_nodes.waits_for_reboot(node) for node in own)
+        waits = waits or any(node.name in asked and slurm_nodes.has_work(node) for node in own)
         waits = waits or any(remediate.waiting_for_jobs(node_set.repairable(state)) for state in sets)
         lately = self._lately.get(rest.url, _Lately())
         due = self._clock() >= lately.jobs_at + WORDS_SECONDS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 
 from contract.conditions import Reason
 
@@ -47,7 +47,7 @@ class SeenQuietJob:
 
 
 class EveryNode(frozenset[str]):
-    """The nodes of a job whose host list can't be read: it may be on any node."""
+    """The nodes of a job or reservation whose host list can't be read: it may have any node."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -59,6 +59,12 @@ class EveryNode(frozenset[str]):
 
 
 EVERY_NODE = EveryNode()
+
+
+def all_of(sets: Iterable[frozenset[str]]) -> frozenset[str]:
+    """Return the nodes of all sets; EVERY_NODE if it is one of them."""
+    given = tuple(sets)
+    return EVERY_NODE if any(nodes is EVERY_NODE for nodes in given) else frozenset().union(*given)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -166,7 +172,10 @@ class Named:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reservation:
-    """A reservation of slurmctld; `users` and `accounts` are lists of who may use it, as Slurm writes them."""
+    """A reservation of slurmctld; `users` and `accounts` are lists of who may use it, as Slurm writes them.
+
+    `unread` is why its nodes can't be read, which may be any; empty if they can.
+    """
 
     name: str
     nodes: frozenset[str]
@@ -175,6 +184,7 @@ class Reservation:
     users: str = ""
     accounts: str = ""
     flags: frozenset[str] = frozenset()
+    unread: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from tests.operator.played.played_clients import LeaseFor, PlayedApi, PlayedRest
 from tests.operator.played.played_cluster import (
     ADMINISTRATOR,
     ASKED,
+    FIRST_CHECK,
     ISSUED,
     MOST,
     OUR_REASONS,
@@ -127,6 +128,14 @@ class Model(stateful.RuleBasedStateMachine):
     def change_the_size_of_nodes(self, memory: int) -> None:
         self.cluster.memory = memory
         self.cluster.revision += 1
+
+    @stateful.rule()
+    def a_long_check_comes_before_jobs_or_no_more(self) -> None:
+        self.cluster.first_checks = () if self.cluster.first_checks else (FIRST_CHECK,)
+
+    @stateful.rule()
+    def long_checks_pass(self) -> None:
+        self.cluster.long_checks_pass()
 
     @stateful.rule()
     def slurmctld_starts_anew(self) -> None:
@@ -433,6 +442,8 @@ class Model(stateful.RuleBasedStateMachine):
             self.no_node_that_served_is_begun_on_outside_of_the_window(decided.node)
         if isinstance(decided, DeletePod) and decided.purpose is Purpose.UPDATE:
             self.no_record_promises_more_than_a_deep_queue_lets_go(decided.pod)
+        if isinstance(decided, Undrain) and state.first_checks:
+            self.what_comes_is_tested_before_it_serves(decided.node)
         worked, taken = self.cluster.working(), self.taken | self.cluster.updating
         done = finished(execute.Executor(self.api, ours).perform(self.rest, decided))
         if done and isinstance(decided, Drain) and decided.reason == reasons.UPDATE:
@@ -444,6 +455,13 @@ class Model(stateful.RuleBasedStateMachine):
             takes_one = decided.node in worked or decided.node not in taken
             too_many = len(out) > state.node_set.update.room(state.wanted) and takes_one
             assert not too_many, f"too many at once: {out}"
+
+    def what_comes_is_tested_before_it_serves(self, name: str) -> None:
+        record = self.cluster.records[name]
+        idle = all(job.node != name for job in self.cluster.jobs)
+        comes = record.reason == reasons.NEW or record.reason.startswith(reasons.REPAIR)
+        comes |= idle and record.reason.startswith(reasons.NODE)
+        assert not (comes and record.user == names.SLURM_USER), f"{name} serves untested after {record.reason}"
 
     def no_record_promises_more_than_a_deep_queue_lets_go(self, name: str) -> None:
         """An update makes no pod that Slurm refuses until the queue can be listed; repairs and evictions may."""
@@ -566,6 +584,7 @@ class Model(stateful.RuleBasedStateMachine):
         for _ in range(8 * MOST):
             before = cluster.snapshot()
             cluster.slurm_issues_reboots()
+            cluster.long_checks_pass()
             self.the_operator_passes()
             cluster.kubernetes_steps()
             for host in cluster.hosts.values():

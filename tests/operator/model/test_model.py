@@ -2,7 +2,7 @@
 
 Users edit numbers and templates, and jobs come and go. Administrators drain nodes. Kubernetes nodes fail, are cordoned
 or tainted, vanish, or have a condition that tells of a fault. slurmctld forgets nodes whose jobs run on. Listings are
-incomplete, reconciles die between two actions, pods start late, and the clock runs.
+incomplete, reconciles die between two actions, pods start late, and the clock runs. A long check may come before jobs.
 
 These promises hold all the time:
 
@@ -10,6 +10,7 @@ These promises hold all the time:
 * No drain of another author changes.
 * Budgets are kept.
 * No node takes jobs while it is removed.
+* No new or repaired node takes jobs before its first long check passed.
 * The operator cordons a Kubernetes node only for a repair that it recorded.
 
 After the last fault and the last job every set has its size and its newest template. Slurm has no orphaned record.

@@ -173,6 +173,10 @@ def windows_are_always_open(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(window, "is_open", lambda *_: True)
 
 
+def nodes_that_come_are_not_tested_first(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(undrain, "_COMES_BACK", ())
+
+
 def a_reboot_is_done_again_and_again(patch: pytest.MonkeyPatch) -> None:
     def again(worker: workers.Worker, node: SlurmNode | None) -> bool:
         is_there = worker.pod is not None and not worker.pod.terminating
@@ -185,6 +189,7 @@ def a_reboot_is_done_again_and_again(patch: pytest.MonkeyPatch) -> None:
     "spoil",
     [
         a_reboot_is_done_again_and_again,
+        nodes_that_come_are_not_tested_first,
         windows_are_always_open,
         updates_ignore_their_budget,
         updates_forget_what_came_back_and_does_not_work,

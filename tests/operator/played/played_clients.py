@@ -24,6 +24,7 @@ from tests.operator.played.played_cluster import (
     REMOVAL_REASONS,
     TOO_LARGE,
     UNFIT,
+    UNTESTED,
     UPDATE_REASONS,
     PlayedCluster,
 )
@@ -133,12 +134,12 @@ class PlayedRest(SlurmRest):
     async def drain(self, name: str, reason: str) -> None:
         record = self.cluster.records[name]
         assert name not in self.cluster.foreign, f"the drain of {name} is another's"
-        own = (UNFIT, BROKEN, TOO_LARGE, reasons.NEW, *REMOVAL_REASONS)
-        over = {reasons.UPDATE: own, reasons.NEW: OUR_REASONS}
-        over[reasons.SCALE_IN] = (*UPDATE_REASONS, UNFIT, BROKEN, TOO_LARGE, reasons.NEW)
-        if reason in (reasons.NEW, reasons.SCALE_IN) and record.reason.startswith(reasons.NODE):
+        own = (UNFIT, BROKEN, TOO_LARGE, reasons.NEW, UNTESTED, *REMOVAL_REASONS)
+        over = {reasons.UPDATE: own, reasons.NEW: (*OUR_REASONS, UNTESTED), UNTESTED: (reasons.NEW,)}
+        over[reasons.SCALE_IN] = (*UPDATE_REASONS, UNFIT, BROKEN, TOO_LARGE, reasons.NEW, UNTESTED)
+        if reason in (reasons.NEW, reasons.SCALE_IN, UNTESTED) and record.reason.startswith(reasons.NODE):
             over[reason] = (record.reason,)
-        k8s_nodes: tuple[str, ...] = (reasons.NEW, *OUR_REASONS) if reason.startswith(reasons.NODE) else ()
+        k8s_nodes: tuple[str, ...] = (reasons.NEW, UNTESTED, *OUR_REASONS) if reason.startswith(reasons.NODE) else ()
         leaves = reason.endswith("is cordoned") or " is tainted " in reason or " says " in reason
         k8s_nodes += (UNFIT, BROKEN) if leaves else ()
         repair = {reasons.REPAIR + each.removeprefix(reasons.PREFIX): each for each in (UNFIT, BROKEN)}

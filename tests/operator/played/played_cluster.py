@@ -20,6 +20,8 @@ NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 MOST = 6
 UNFIT = "pulumi-slurm:health gpus: 3 of 4 GPUs answer"
 BROKEN = "pulumi-slurm:jail: it does not start"
+FIRST_CHECK = "bandwidth"
+UNTESTED = f"{reasons.UNTESTED}{FIRST_CHECK}"
 ADMINISTRATOR = "alice"
 TOO_LARGE = "Low RealMemory"
 MAINTENANCE = "maintenance"
@@ -140,6 +142,7 @@ class PlayedCluster:
         is_queue_deep: so many jobs wait that they are not listed.
         foreign: node → reason for which somebody else took it out of service.
         broken: templates under which no node works.
+        first_checks: long checks that come before a node's jobs.
         updating: what NodeSet.status remembers of an update.
         reserved: node → the flags that a reservation of it shows now; none if it begins later.
         ours: the operator's own reservation.
@@ -160,6 +163,7 @@ class PlayedCluster:
         self.memory = 1
         self.hosts = {f"m-{n}": Host() for n in range(2 * MOST)}
         self.broken: set[int] = set()
+        self.first_checks: tuple[str, ...] = ()
         self.restarts: tuple[Restart, ...] = ()
         self.updating: frozenset[str] = frozenset()
         self.update = UpdatePolicy()
@@ -271,6 +275,14 @@ class PlayedCluster:
                 # Nobody can tell any more who wrote words that are the operator's own, or who set it DOWN.
                 if not record.is_held or record.reason.startswith(reasons.PREFIX):
                     self.foreign.pop(name, None)
+
+    def long_checks_pass(self) -> None:
+        """Untested nodes that are there and well pass (test_first_checks.py plays the jobs), and their drain ends."""
+        for name in [name for name in self.members() if name in self.records and name in self.pods]:
+            record, pod = self.records[name], self.pods[name]
+            untested = (record.user, record.reason) == (names.SLURM_USER, UNTESTED)
+            if untested and self._is_ready(name) and not (pod.evictable or self.is_failed(name) or record.refused):
+                record.undrain()
 
     def slurmctld_starts_anew(self) -> None:
         """It ends jobs that name a node without a record, and such nodes leave their reservations for good."""
@@ -399,7 +411,8 @@ class PlayedCluster:
             facts=Facts(1, self.memory),
         )
         k8s_nodes = {name: host.seen() for name, host in self.hosts.items()}
-        return NodeSetState(node_set, workload, pods, self.now, k8s_nodes, reservations=self.reservations())
+        there = (node_set, workload, pods, self.now, k8s_nodes)
+        return NodeSetState(*there, reservations=self.reservations(), first_checks=self.first_checks)
 
     def listing(self, lost: set[int]) -> dict[str, SlurmNode]:
         """Slurm's nodes, but for those ordinals."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
 from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.cluster.accounts import Change
 from slurm_operator.execute import Executor
-from slurm_operator.findings import Findings
+from slurm_operator.findings import Finding, Findings
 from slurm_operator.reconcile.accounts import (
     EVERY_SECONDS,
     LISTED,
@@ -27,6 +27,7 @@ from slurm_operator.reconcile.accounts import (
     SILENT_SECONDS,
     Accounts,
 )
+from slurm_operator.reconcile.administrators import Administrators
 from slurm_operator.reconcile.pass_budget import PassBudget
 from slurm_operator.reconcile.pass_context import PassContext
 
@@ -89,6 +90,45 @@ class Passes:
 @pytest.fixture
 def passes(monkeypatch: pytest.MonkeyPatch) -> Passes:
     return Passes(PlayedDatabase(), monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "told_after"), [(Trouble.UNREACHABLE, SILENT_SECONDS), (Trouble.REFUSED, 0)], ids=["away", "refuses"]
+)
+def test_of_administrators_too_one_look_without_an_answer_is_not_told(trouble: Trouble, told_after: float) -> None:
+    clock, away, given = [0.0], [False], dict[str, str]()
+
+    async def ask() -> dict[str, str]:
+        if away[0]:
+            raise SlurmError(trouble, "slurmdbd: nobody answers")
+        return given
+
+    async def appoint(levels: Mapping[str, str]) -> None:
+        given.update(levels)
+
+    async def attempt(body: object, kind: str, work: Awaitable[str]) -> list[Finding]:
+        await work
+        return []
+
+    async def look() -> Findings:
+        return (await administrators.bring(now))[0]
+
+    rest = cast(SlurmRest, SimpleNamespace(administrators=ask, appoint=appoint))
+    cluster = dataclasses.replace(world().cluster, accounting="slurm-accounting", administrators={"boss": "Operator"})
+    there = {**world().workloads, "slurm-accounting": workload("slurm-accounting", 1)}
+    seen = dataclasses.replace(world(), cluster=cluster, workloads=there)
+    now = PassContext(rest, {}, seen, cast(Any, None), PassBudget(lambda: clock[0]))
+    executor = cast(Executor, SimpleNamespace(attempt=attempt))
+    administrators = Administrators(executor, LeaseFor(math.inf), lambda: clock[0])
+    away[0] = True
+    assert asyncio.run(look()) == [] or not told_after
+    clock[0] += told_after
+    assert [each.message for each in asyncio.run(look())] == ["administrators can't be read: slurmdbd: nobody answers"]
+    away[0] = False
+    assert (asyncio.run(look()), given) == ([], {"boss": "Operator"})
+    away[0] = True
+    clock[0] += EVERY_SECONDS
+    assert asyncio.run(look()) == [] or not told_after, "slurmdbd has answered since"
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,19 @@ def test_fifty_changes_of_two_seconds_a_call_tell_progress_every_thirty_seconds(
     assert drained(world) > 7 * 5
 
 
+def test_a_reservation_whose_nodes_cannot_be_read_is_told() -> None:
+    async def work(loop: VirtualLoop) -> SlowWorld:
+        world = SlowWorld(loop, {"cpu": 1}, seconds=0.1)
+        world.slurm.reservations.reserve("odd", "cpu-[0-")
+        await passes(world, minutes=1)
+        return world
+
+    status = at_once(work).api.there[names.SLURM_CLUSTERS, "test"]["status"]
+    (told,) = (each for each in status["conditions"] if each["type"] == "Degraded")
+    assert (told["status"], told["reason"]) == ("True", Reason.RESERVATION_UNREADABLE)
+    assert "odd (no node list expression: 'cpu-[0-')" in told["message"]
+
+
 def test_whatever_a_configuration_waits_for_status_is_told_with_the_partitions_that_may_be_closed(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

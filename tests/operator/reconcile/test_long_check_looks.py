@@ -23,9 +23,10 @@ from slurm_operator.reconcile.pass_budget import PassBudget
 from slurm_operator.reconcile.pass_context import PassContext
 from slurm_operator.state.slurm import SeenCheckJob, SlurmNode
 
+from contract import names
 from contract.conditions import Reason
 from tests.operator.states.check_samples import CHECK, NOW, ended, node, state
-from tests.operator.worlds.slow_world import VirtualLoop, at_once
+from tests.operator.worlds.slow_world import SlowWorld, VirtualLoop, at_once, passes
 
 DECLARED = type("Cluster", (), {"long_checks": (CHECK,), "requested_checks": {}, "namespace": "hpc"})()
 SEEN = cast(Any, type("Seen", (), {"cluster": DECLARED})())
@@ -139,6 +140,24 @@ def test_a_look_at_as_many_jobs_as_there_may_be_takes_less_than_a_second() -> No
 
     assert at_once(look) < 1
     assert sorted(asked) == sorted(jobs)
+
+
+def test_a_pass_names_the_jobs_that_a_requested_check_waits_for() -> None:
+    read = {"everySeconds": 3600, "timeLimitMinutes": 5, "sharePercent": 50, "drains": True, "script": ""}
+    check = {"name": "bandwidth", "partition": "main", "nodeSets": ["cpu"], **read}
+
+    async def work(loop: VirtualLoop) -> SlowWorld:
+        world = SlowWorld(loop, {"cpu": 1}, seconds=0.1)
+        cluster = world.api.there[names.SLURM_CLUSTERS, "test"]
+        cluster["spec"]["longChecks"] = [check]
+        cluster["metadata"]["annotations"] = {f"{names.CHECK_REQUEST_PREFIX}bandwidth": "cpu-0"}
+        world.slurm.run_job("cpu-0")
+        await passes(world, minutes=1)
+        return world
+
+    status = at_once(work).api.there[names.SLURM_CLUSTERS, "test"]["status"]
+    (told,) = (each["message"] for each in status["conditions"] if each["type"] == "Progressing")
+    assert "cpu-0 (not idle: job 1 (" in told
 
 
 def test_a_refusal_for_want_of_an_association_says_the_command_that_makes_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Mapping
 
 from slurm_operator.clients.slurm.job_listing import JobListing
@@ -52,12 +53,21 @@ def test_the_job_that_keeps_a_record_is_told_between_looks_at_jobs_too_but_not_f
     assert told(state(0, 0)) == []
 
 
-def test_the_job_that_a_reboot_waits_for_is_looked_at() -> None:
+def seen_jobs(record: SlurmNode, size: NodeSetState) -> list[int]:
     clock = Clock()
-    asked = node("cpu-0", "MIXED", "DRAIN", "REBOOT_REQUESTED", cpus=1, reason="Reboot ASAP", reason_user="alice")
-    rest = Nodes(asked, {"7": "RUNNING"})
     look = SlurmLook(JobListing(clock), Defects(), clock)
-    seen = look.look(rest, [updated([pod("cpu-0", NEW)])], BLIND, PassBudget(clock), jobs_told=False)
+    seen = look.look(Nodes(record, {"7": "RUNNING"}), [size], BLIND, PassBudget(clock), jobs_told=False)
     jobs = asyncio.run(seen).jobs
-    assert not isinstance(jobs, Unknown)
-    assert [job.job_id for job in jobs] == [7]
+    return [] if isinstance(jobs, Unknown) else [job.job_id for job in jobs]
+
+
+def test_the_job_that_a_reboot_waits_for_is_looked_at() -> None:
+    asked = node("cpu-0", "MIXED", "DRAIN", "REBOOT_REQUESTED", cpus=1, reason="Reboot ASAP", reason_user="alice")
+    assert seen_jobs(asked, updated([pod("cpu-0", NEW)])) == [7]
+
+
+def test_the_job_that_a_requested_long_check_waits_for_is_looked_at() -> None:
+    size, busy = updated([pod("cpu-0", NEW)]), node("cpu-0", "MIXED", cpus=1)
+    assert seen_jobs(busy, size) == []
+    assert seen_jobs(busy, dataclasses.replace(size, asked_for=frozenset({"cpu-0"}))) == [7]
+    assert seen_jobs(node("cpu-0"), dataclasses.replace(size, asked_for=frozenset({"cpu-0"}))) == []

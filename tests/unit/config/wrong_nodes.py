@@ -180,6 +180,11 @@ WRONG_NODES: list[tuple[str, Any, str]] = [
     ),
     # Reactions, removal and updates.
     ("nodeSets.0.reactions.atOnce", 0, "pulumi-slurm:nodeSets[0].reactions.atOnce: got 0; want 1 or more"),
+    (
+        "nodeSets.0.reactions.atOnce",
+        5,
+        "pulumi-slurm:nodeSets[0].reactions.atOnce: got 5; want at most reactions.perHour (4): more are never repaired",
+    ),
     ("nodeSets.0.reactions.perHour", 0, "pulumi-slurm:nodeSets[0].reactions.perHour: got 0; want 1 or more"),
     ("nodeSets.0.reactions.perHour", 100, "want 20 or less"),
     ("nodeSets.0.reactions.attempts", 0, "want 1 or more"),

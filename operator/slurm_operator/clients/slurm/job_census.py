@@ -56,7 +56,7 @@ class JobCensus:
                 left = (number for number in sorted(records) if records[number] <= job_listing.MOST_ALIVE)
                 new = [number for number in left if number not in self._known]
                 asked = job_listing.first(new, records, self._listing.room)
-                async for number, jobs in self._listing.one_by_one(rest, asked):
+                async for number, jobs in self._listing.one_by_one(rest, asked, records):
                     self._known[number] = _Read(tuple(jobs), states[number], self._clock())
         except SlurmError as error:
             return Unknown(error.reason, str(error))

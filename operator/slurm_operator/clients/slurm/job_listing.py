@@ -28,7 +28,10 @@ MOST_LOOKED_AT = 200
 LEAST_LOOKED_AT = 40
 """Job records that a look for counts reads in a pass that has read many: it gets on, and the pass ends in time."""
 MOST_ALIVE = 1_000
-"""Job records that a pass reads before a partition is removed: that is rare, and may take longer."""
+"""Job records that a pass reads before a partition is removed: that is rare, and may take longer.
+
+So many an answer about one array may have, too: slurmrestd can't tell of one task, and MaxArraySize is 1001 by default.
+"""
 MOST_SECONDS = 20.0
 """Deadline of one look at jobs. A pass that is late allows less."""
 JUDGED_FROM_SECONDS = 10.0
@@ -41,6 +44,8 @@ _FOR_NODES = frozenset({"None", "Resources", "Priority", "ReqNodeNotAvail", "Par
 """Slurm's reasons of jobs that more nodes would let run; one that is held, or waits for another job, has others."""
 AT_ONCE = 4
 """Questions about single jobs that slurmrestd gets at a time."""
+MOST_AT_ONCE = 200
+"""Job records of the answers that slurmrestd makes at a time, 28 MiB; an array with more is asked for alone."""
 _States = list[tuple[str, frozenset[str]]]
 """The number and the states of each job, as slurmrestd lists them."""
 
@@ -102,7 +107,7 @@ class JobListing:
                 alive = lookups(states, slurm_nodes.has_not_ended)
                 known = self._keep_known(rest.url, alive)
                 left = [number for number in sorted(alive) if number not in known]
-                async for number, read in self.one_by_one(rest, first(left, alive, self.room)):
+                async for number, read in self.one_by_one(rest, first(left, alive, self.room), alive):
                     known[number] = tuple(read)
                     self._known[rest.url, number] = (self._clock(), known[number])
                 if len(known) < len(alive):
@@ -138,7 +143,7 @@ class JobListing:
                 counted: collections.Counter[str] = collections.Counter()
                 asked = first(sorted(waiting), waiting, self.room)
                 rows = collections.Counter(asked_as(number) for number, words in states if "PENDING" in words)
-                async for number, jobs in self.one_by_one(rest, asked):
+                async for number, jobs in self.one_by_one(rest, asked, waiting):
                     counted.update(_nodes_asked_for(number, jobs, rows[number]))
                 if len(asked) == len(waiting):
                     return counted
@@ -203,17 +208,19 @@ class JobListing:
         return states
 
     async def one_by_one(
-        self, rest: SlurmRest, numbers: Sequence[str]
+        self, rest: SlurmRest, numbers: Sequence[str], records_of: collections.Counter[str]
     ) -> AsyncIterator[tuple[str, Sequence[SlurmJob]]]:
-        """Read jobs by their numbers, a few at a time."""
-        for begin in range(0, len(numbers), AT_ONCE):
-            some = numbers[begin : begin + AT_ONCE]
+        """Read jobs by their numbers, a few at a time; `records_of` says how many records each answer has."""
+        left = list(numbers)
+        while left:
+            some = first(left[:AT_ONCE], records_of, MOST_AT_ONCE) or left[:1]
+            del left[: len(some)]
             for number, jobs in zip(some, await asyncio.gather(*map(rest.job, some)), strict=True):
                 self._read += len(jobs)
                 yield number, jobs
 
-    async def _jobs_of(self, rest: SlurmRest, numbers: Iterable[str]) -> tuple[SlurmJob, ...]:
-        jobs_read = [job async for _, jobs in self.one_by_one(rest, sorted(numbers)) for job in jobs]
+    async def _jobs_of(self, rest: SlurmRest, numbers: collections.Counter[str]) -> tuple[SlurmJob, ...]:
+        jobs_read = [job async for _, jobs in self.one_by_one(rest, sorted(numbers), numbers) for job in jobs]
         return tuple({job.job_id: job for job in jobs_read}.values())
 
 

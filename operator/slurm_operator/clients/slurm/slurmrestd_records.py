@@ -13,7 +13,16 @@ from slurm_operator.clients.slurm import hostlist
 from slurm_operator.clients.slurm import slurmrestd_answers as answers
 from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
 from slurm_operator.gres import canonical
-from slurm_operator.state.slurm import EVERY_NODE, Facts, Reservation, SeenCheckJob, SeenQuietJob, SlurmJob, SlurmNode
+from slurm_operator.state.slurm import (
+    EVERY_NODE,
+    Facts,
+    Reservation,
+    SeenCheckJob,
+    SeenQuietJob,
+    SlurmJob,
+    SlurmNode,
+    all_of,
+)
 
 _ADDED = re.compile(rf"(?: : ({'|'.join((reasons.NOT_RESPONDING, *reasons.REBOOTS))}))+$")
 """Endings that slurmctld adds to a node's reason for good: it was silent for SlurmdTimeout, or rebooted."""
@@ -70,7 +79,7 @@ def job(item: answers.Job) -> SlurmJob:
         partitions=frozenset(item.partition.split(",")) - {""},
         nodes=_nodes_or_every(item.nodes),
         requeues=item.requeue and item.batch_flag,
-        names=EVERY_NODE if any(nodes is EVERY_NODE for nodes in named) else frozenset().union(*named),
+        names=all_of(named),
         node_count=max(1, item.node_count.number) if item.node_count else 1,
         waits_for=item.state_reason,
         # Without a limit Slurm counts a year.
@@ -109,15 +118,13 @@ def quiet_job(item: answers.QuietJob) -> SeenQuietJob:
 
 
 def reservation(item: answers.Reservation) -> Reservation:
-    """A reservation as state.
-
-    Raises:
-        SlurmError: nobody can read its nodes.
-    """
+    """A reservation as state; one whose nodes nobody can read hides no other."""
+    nodes: frozenset[str] = EVERY_NODE
+    unread = ""
     try:
         nodes = hostlist.expand(item.node_list)
     except ValueError as error:
-        raise SlurmError(Trouble.UNUSABLE, f"reservation {item.name}: {error}") from error
+        unread = str(error)
     return Reservation(
         name=item.name,
         nodes=nodes,
@@ -126,6 +133,7 @@ def reservation(item: answers.Reservation) -> Reservation:
         users=item.users,
         accounts=item.accounts,
         flags=frozenset(item.flags),
+        unread=unread,
     )
 
 

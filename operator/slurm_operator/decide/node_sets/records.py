@@ -20,7 +20,7 @@ from slurm_operator.decide.nodes import slurm_nodes, waits
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, shown, under_way
-from slurm_operator.state.slurm import EVERY_NODE, Facts, Named, Reservation, SlurmJob, SlurmNode, Unknown
+from slurm_operator.state.slurm import EVERY_NODE, Facts, Named, Reservation, SlurmJob, SlurmNode, Unknown, all_of
 
 _FILLED_IN = ("Sockets", "CoresPerSocket", "ThreadsPerCore")
 
@@ -29,17 +29,12 @@ def named(jobs: Iterable[SlurmJob], reservations: Sequence[Reservation]) -> Name
     """Sum up what names nodes, given all jobs and all reservations."""
     alive = [job for job in jobs if slurm_nodes.is_alive(job)]
     naming = tuple(job for job in alive if job.names is EVERY_NODE or job.names)
-    if any(job.names is EVERY_NODE for job in naming):
+    reserved = [reservation.nodes for reservation in reservations]
+    by_others = [reservation.nodes for reservation in reservations if not window.is_ours(reservation)]
+    by_any = all_of([*reserved, *(job.names for job in alive)])
+    if by_any is EVERY_NODE:
         return Named(EVERY_NODE, EVERY_NODE, naming)
-    by_jobs, awaited = (
-        (name for job in alive for name in job.names),
-        (n for job in alive for n in job.names - job.nodes),
-    )
-    reserved, by_others = (
-        frozenset(name for reservation in some for name in reservation.nodes)
-        for some in (reservations, [reservation for reservation in reservations if not window.is_ours(reservation)])
-    )
-    return Named(reserved.union(by_jobs), by_others.union(awaited), naming)
+    return Named(by_any, all_of([*by_others, *(job.names - job.nodes for job in alive)]), naming)
 
 
 def has_other_size(state: NodeSetState, node: SlurmNode | None) -> bool:

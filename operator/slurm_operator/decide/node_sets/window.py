@@ -16,9 +16,9 @@ from contract import names, policies
 from contract.conditions import Reason
 from slurm_operator.actions import Action, ChangeReservation, EndReservation, Reserve
 from slurm_operator.decide.nodes.workers import NodeSetState
-from slurm_operator.findings import Finding
+from slurm_operator.findings import Finding, shown
 from slurm_operator.state.resources import UpdatePolicy, Window
-from slurm_operator.state.slurm import Reservation
+from slurm_operator.state.slurm import EVERY_NODE, Reservation, all_of
 
 _WEEK = datetime.timedelta(seconds=policies.WEEK_SECONDS)
 _HOUR, _DAY = datetime.timedelta(hours=1), datetime.timedelta(days=1)
@@ -69,8 +69,8 @@ def name_of(node_set: str) -> str:
 
 
 def is_ours(reservation: Reservation) -> bool:
-    """Return whether the operator made the reservation."""
-    ours = reservation.users == names.RESERVATION_USER and not reservation.accounts
+    """Return whether the operator made the reservation; of one that can't be read nobody knows."""
+    ours = reservation.users == names.RESERVATION_USER and not (reservation.accounts or reservation.unread)
     named = reservation.name.startswith(names.RESERVATION_PREFIX)
     return ours and named and {*names.RESERVATION_FLAGS} <= reservation.flags
 
@@ -88,7 +88,10 @@ def actions(state: NodeSetState, waiting: frozenset[str] | None) -> list[Action]
     if there is not None and (not is_ours(there) or there.ends <= now):
         return []  # Slurm deletes one that is over.
     name, next_opening = name_of(state.stateful_set), _wanted(state)
-    nodes = tuple(sorted(waiting - _of_others(state, next_opening))) if next_opening else ()
+    others = _of_others(state, next_opening)
+    if others is EVERY_NODE:
+        return []
+    nodes = tuple(sorted(waiting - others)) if next_opening else ()
     if next_opening is None or not nodes:
         return [EndReservation(name, "no node waits for its window")] if there else []
     starts = max(next_opening.starts, now)
@@ -126,6 +129,14 @@ def findings(state: NodeSetState, waiting: frozenset[str] | None) -> list[Findin
     return [Finding(Reason.RESERVATION_OF_ANOTHER, f"{kept}; delete or rename it")]
 
 
+def unread(reservations: Iterable[Reservation]) -> list[Finding]:
+    """Return a finding about the reservations whose nodes can't be read; else none."""
+    words = [f"{reservation.name} ({reservation.unread})" for reservation in reservations if reservation.unread]
+    kept = "none of them is changed, no record in Slurm goes, and no window that meets one gets a reservation"
+    told = f"the nodes of reservations can't be read, and may be any: {shown(words)}; {kept}"
+    return [Finding(Reason.RESERVATION_UNREADABLE, told)] if words else []
+
+
 def _wanted(state: NodeSetState) -> Opening | None:
     """Return the opening that needs a reservation."""
     policy = state.node_set.update
@@ -150,7 +161,7 @@ def _of_others(state: NodeSetState, next_opening: Opening | None) -> frozenset[s
         if not is_ours(reservation) and "MAINT" not in reservation.flags
     ]
     meanwhile = (reservation for reservation in others if _meets(reservation, next_opening))
-    return frozenset(name for reservation in meanwhile for name in reservation.nodes)
+    return all_of(reservation.nodes for reservation in meanwhile)
 
 
 def _meets(reservation: Reservation, next_opening: Opening) -> bool:

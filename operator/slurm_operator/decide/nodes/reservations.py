@@ -15,6 +15,6 @@ def for_retry(node: str) -> str:
 def is_for_retry(of: Reserve | Reservation) -> bool:
     """Return whether the operator made the reservation for long checks, or is to make it."""
     user = of.user if isinstance(of, Reserve) else of.users
-    accounts = "" if isinstance(of, Reserve) else of.accounts
-    ours = user == names.RETRY_USER and not accounts and {*names.RETRY_FLAGS} <= {*of.flags}
+    others = "" if isinstance(of, Reserve) else of.accounts or of.unread
+    ours = user == names.RETRY_USER and not others and {*names.RETRY_FLAGS} <= {*of.flags}
     return ours and of.name.startswith(names.RETRY_PREFIX)

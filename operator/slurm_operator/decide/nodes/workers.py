@@ -138,6 +138,7 @@ class NodeSetState:
         repairs_held: whether that holds up repairs, too; else pods of the current template are repaired.
         topologies: those that slurmctld runs with; None if nobody knows.
         first_checks: names of long checks that a new or repaired node passes before it takes jobs, in their order.
+        asked_for: nodes of any set that somebody asked to be tested, and that have no job of a long check yet.
     """
 
     node_set: NodeSet
@@ -153,6 +154,7 @@ class NodeSetState:
     full_listing: FullListing | None = None
     topologies: Topologies | None = None
     first_checks: tuple[str, ...] = ()
+    asked_for: frozenset[str] = frozenset()
 
     @property
     def is_missing(self) -> bool:

@@ -18,7 +18,7 @@ from slurm_operator.clients.slurm.slurm_error import SlurmError
 from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.cluster.checks import changes as check_changes
 from slurm_operator.decide.cluster.checks import ledger as check_ledger
-from slurm_operator.decide.cluster.checks import long_checks
+from slurm_operator.decide.cluster.checks import long_checks, requests
 from slurm_operator.decide.cluster.checks.changes import Change, Counted, Requested, Submitted
 from slurm_operator.decide.cluster.checks.ledger import CheckJob, Ledger, Request
 from slurm_operator.decide.cluster.checks.selection import Submission
@@ -72,6 +72,10 @@ class LongChecks:
         """Return what the status of a SlurmCluster is to say; None for nothing."""
         _, ledger = self._ledgers(body)
         return check_ledger.written(ledger, (check.name for check in declared), self._nodes) or None
+
+    def untested(self, body: Object) -> frozenset[str]:
+        """Return the nodes that requests wait for."""
+        return requests.untested(self._ledgers(body)[1])
 
     async def act(self, now: PassContext, sets: Mapping[str, NodeSetState], nodes: Nodes) -> None:
         """Look at jobs, and do what follows, unless that was done just before or the pass is late."""

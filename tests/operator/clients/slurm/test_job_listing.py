@@ -11,7 +11,11 @@ from slurm_operator.clients.slurm import job_listing
 from slurm_operator.clients.slurm.slurm_error import Trouble
 from slurm_operator.state.slurm import Jobs, Named, SlurmJob, TooDeep, Unknown
 
+from components.config.pods.resources import RestResources
+from components.config.values.quantities import memory_bytes
 from tests.operator.played.played_listing import Clock, PlayedRest, named, waiting
+
+KIB, MIB = 1 << 10, 1 << 20
 
 
 class Waiting(PlayedRest):
@@ -139,6 +143,47 @@ def test_all_that_wait_or_run_are_looked_at_or_none() -> None:
     assert sorted(job.job_id for job in alive) == [7, 8]
     many = PlayedRest({str(number): "PENDING" for number in range(job_listing.MOST_ALIVE + 1)})
     assert isinstance(asyncio.run(job_listing.JobListing().alive(many)), Unknown)
+
+
+class Counting(PlayedRest):
+    """Notes the largest number of records that answers have at a time."""
+
+    now = most = 0
+
+    async def job(self, number: str) -> Sequence[SlurmJob]:
+        records = job_listing.lookups(await self.job_states(), lambda _: True)[number]
+        self.now += records
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0)  # The others are asked, too.
+        self.now -= records
+        return await super().job(number)
+
+
+def arrays(*sizes: int) -> dict[str, str]:
+    """Arrays with so many records: that of its number, and one for each task that runs."""
+    return {f"{number}_{task}": "RUNNING" for number, size in enumerate(sizes, 1) for task in range(size - 1)}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "most"),
+    [((150, 150, 150, 150), 150), ((90, 90, 90), 180), ((250, 250, 250, 2), 250), ((2,) * 9, 2 * job_listing.AT_ONCE)],
+)
+def test_slurmrestd_makes_answers_of_few_records_at_a_time(sizes: tuple[int, ...], most: int) -> None:
+    rest = Counting(arrays(*sizes))
+    alive = asyncio.run(job_listing.JobListing().alive(rest))
+    assert not isinstance(alive, Unknown)
+    assert {job.job_id for job in alive} == {*range(1, len(sizes) + 1)}
+    assert rest.most == most
+
+
+def test_the_longest_answer_about_jobs_takes_slurmrestd_half_of_its_default() -> None:
+    """With what docs/operator.md says of an answer's memory; another answer comes before or after it."""
+    of_its_own, of_a_record, of_a_state = 28 * MIB, 140 * KIB, 22 * MIB / 10_000
+    rest = Counting(arrays(job_listing.MOST_ALIVE))
+    assert not isinstance(asyncio.run(job_listing.JobListing().alive(rest)), Unknown)
+    assert rest.most == job_listing.MOST_ALIVE
+    longest = max(rest.most * of_a_record, job_listing.MOST_LISTED * of_a_state)
+    assert of_its_own + longest <= memory_bytes(RestResources().memory) / 2
 
 
 def test_what_waits_or_runs_tells_which_nodes_it_names_and_is_asked_once_an_hour() -> None:

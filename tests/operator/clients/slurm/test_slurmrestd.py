@@ -15,7 +15,7 @@ from slurm_operator.accounts import Database, Entity, Kind
 from slurm_operator.clients.slurm import slurmrestd
 from slurm_operator.decide.cluster.accounts import Change, Removal
 from slurm_operator.decide.nodes import slurm_nodes as nodes
-from slurm_operator.state.slurm import Facts, Reservation, Running, SlurmNode
+from slurm_operator.state.slurm import EVERY_NODE, Facts, Reservation, Running, SlurmNode
 
 from contract import names, reasons
 from tests.operator.clients.slurm.rest_calls import ask
@@ -228,6 +228,15 @@ def test_a_job_whose_nodes_cannot_be_read_is_on_every_node(fake: FakeSlurmrestd,
     assert everywhere & {"cpu-0": 1}.keys() == {"cpu-0"}
     seen = ask(fake, key_file, lambda rest: rest.nodes(full=True))
     assert [node.busy for node in nodes.with_jobs(seen, jobs).values()] == [True, True]
+
+
+def test_a_reservation_whose_nodes_cannot_be_read_hides_no_other(fake: FakeSlurmrestd, key_file: Path) -> None:
+    for name, listed in {"odd": "cpu-[0-", "later": "cpu-1"}.items():
+        fake.slurm.reservations.reserve(name, listed)
+    odd, later = ask(fake, key_file, lambda rest: rest.reservations())
+    assert odd.nodes is EVERY_NODE
+    assert "cpu-[0-" in odd.unread
+    assert (later.nodes, later.unread) == ({"cpu-1"}, "")
 
 
 def test_a_suspended_job_shows_in_the_memory_of_its_node(fake: FakeSlurmrestd, key_file: Path) -> None:

@@ -14,7 +14,7 @@ from slurm_operator.decide.node_sets.node_set import decide
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.parse.resources import parse_node_set
 from slurm_operator.state.resources import Window
-from slurm_operator.state.slurm import FullListing, Reservation, SlurmNode
+from slurm_operator.state.slurm import EVERY_NODE, FullListing, Reservation, SlurmNode
 
 from contract import names, reasons
 from contract.conditions import Reason
@@ -234,6 +234,27 @@ def test_reservations_of_node_sets_that_are_gone_go() -> None:
     anothers = dataclasses.replace(gone, users="alice")
     assert window.left_over([gone, mine], ["cpu"]) == [EndReservation(gone.name, "its node set is gone")]
     assert window.left_over([anothers, mine], ["cpu"]) == []
+
+
+def test_a_reservation_whose_nodes_cannot_be_read_may_have_any_at_its_time() -> None:
+    flags = frozenset({"SPEC_NODES"})
+    odd = of_nodes(name="odd", users="alice", flags=flags, nodes=EVERY_NODE, unread="too many nodes")
+    assert reservations(at(BEFORE, odd)) == []
+    assert reservations(at(BEFORE, odd, of_nodes("cpu-0"))) == [], "ours stays as it is"
+    later = dataclasses.replace(odd, starts=SUNDAY + 4 * HOUR, ends=SUNDAY + 5 * HOUR)
+    assert reservations(at(BEFORE, later)) == [Reserve(NAME, ("cpu-0", "cpu-1"), SUNDAY, SUNDAY + 4 * HOUR)]
+    named = records.named((), (odd, of_nodes("cpu-0")))
+    assert named.by_any is named.awaited is EVERY_NODE
+    (told,) = window.unread([odd, of_nodes("cpu-0")])
+    assert (told.reason, "odd (too many nodes);" in told.message) == (Reason.RESERVATION_UNREADABLE, True)
+    assert window.unread([of_nodes("cpu-0")]) == []
+
+
+def test_a_reservation_with_our_name_whose_nodes_cannot_be_read_is_not_taken_for_ours() -> None:
+    odd = of_nodes(nodes=EVERY_NODE, unread="too many nodes")
+    assert reservations(at(BEFORE, odd)) == []
+    assert not window.holds(at(INSIDE, odd), "cpu-0")
+    assert window.left_over([odd], []) == []
 
 
 def test_a_record_of_another_size_goes_once_our_reservation_has_let_it_go() -> None:

@@ -25,7 +25,7 @@ from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, shown
 from slurm_operator.state.resources import LongCheck
-from slurm_operator.state.slurm import Nodes, Reservation, SeenCheckJob, SlurmNode
+from slurm_operator.state.slurm import NOT_ASKED, Nodes, Reservation, SeenCheckJob, SlurmNode
 
 MOST_JOBS = 100
 """Jobs of all long checks at a time: each look at one costs slurmrestd some milliseconds."""
@@ -153,6 +153,7 @@ def decide(
             held.add(job.check)
     members = {check.name: _members(check, sets) for check in checks}
     by_set = {name: state.workers.keys() for name, state in sets.items()}
+    jobs = next((state.jobs for state in sets.values()), NOT_ASKED)
     requested, refused = requests.changes(asked, members, by_set, ledger, now)
     decided.changes.extend(requested)
     decided.findings.extend(refused)
@@ -164,6 +165,7 @@ def decide(
         decided.actions.extend(steps.actions)
         decided.submissions.extend(steps.submissions)
     for check in checks:
+        decided.findings.extend(requests.findings(check, members[check.name], ledger, jobs))
         decided.findings.extend(_findings(check, ledger, workers, members[check.name]))
     for check in selection.in_turn((check for check in checks if check.name not in held), members, ledger):
         taken |= {node for chosen in decided.submissions for node in chosen.nodes}
@@ -246,7 +248,6 @@ def _findings(
         return sorted(told_of, key=selection.natural)
 
     told = f"long check {check.name}"
-    yield from requests.findings(check, members, ledger)
     again = [it for _, it in sorted(ledger.retries.items()) if it.check == check.name and not it.is_first]
     if again:
         words = [f"{retry.node} ({retry.passes} of {check.passes} passes)" for retry in again]

@@ -10,9 +10,11 @@ from contract.conditions import Reason
 from slurm_operator.decide.cluster.checks import selection
 from slurm_operator.decide.cluster.checks.changes import Requested
 from slurm_operator.decide.cluster.checks.ledger import Ledger, Request
+from slurm_operator.decide.nodes import waits
 from slurm_operator.decide.nodes.workers import Worker
 from slurm_operator.findings import Finding, shown, under_way
 from slurm_operator.state.resources import LongCheck
+from slurm_operator.state.slurm import SlurmJob, Unknown
 
 _MARK = "@"
 """The text after it tells a request from one before for the same nodes."""
@@ -70,20 +72,27 @@ def _nodes(text: str, members: Sequence[Worker] | None, sets: Mapping[str, Set[s
     return frozenset().union(*named.values()), ""
 
 
-def findings(check: LongCheck, members: Iterable[Worker], ledger: Ledger) -> list[Finding]:
-    """Return a finding about the nodes that a request waits for; else none."""
+def untested(ledger: Ledger) -> frozenset[str]:
+    """Return the nodes that requests wait for, without those that have a job of a check."""
+    return frozenset(node for request in ledger.requests.values() for node in request.nodes) - ledger.taken()
+
+
+def findings(
+    check: LongCheck, members: Iterable[Worker], ledger: Ledger, jobs: tuple[SlurmJob, ...] | Unknown
+) -> list[Finding]:
+    """Return a finding about the nodes that a request waits for, with those of `jobs` that are there; else none."""
     testing = {node for job in ledger.jobs.values() if job.check == check.name for node in job.nodes}
     left = [worker for worker in members if ledger.request(check.name, worker.name)]
-    words = [f"{worker.name} ({_waits_for(worker, testing)})" for worker in left]
+    words = [f"{worker.name} ({_waits_for(worker, testing, jobs)})" for worker in left]
     told = f"long check {check.name} on request: {shown(words)}"
     return [under_way(Reason.LONG_CHECK_REQUESTED, told)] if words else []
 
 
-def _waits_for(worker: Worker, testing: Set[str]) -> str:
+def _waits_for(worker: Worker, testing: Set[str], jobs: tuple[SlurmJob, ...] | Unknown) -> str:
     if worker.name in testing:
         return "has its job"
     if worker.node is None or not worker.is_up:
         return "is not up"
     if worker.drain:
         return f"drained: {worker.node.reason}"
-    return "waits for its turn" if selection.is_free(worker) else "not idle"
+    return "waits for its turn" if selection.is_free(worker) else f"not idle{waits.for_jobs([worker.name], jobs)}"

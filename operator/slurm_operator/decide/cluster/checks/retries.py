@@ -28,7 +28,7 @@ from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import Worker
 from slurm_operator.drains import Owner
 from slurm_operator.state.resources import LongCheck
-from slurm_operator.state.slurm import Nodes, Reservation, SlurmNode
+from slurm_operator.state.slurm import Nodes, Reservation, SlurmNode, all_of
 
 LASTS = datetime.timedelta(days=365)
 """A reservation ends by itself after this, as one without a limit does."""
@@ -92,7 +92,7 @@ class Seen:
     def reserved_by_others(self) -> frozenset[str]:
         """Return nodes of reservations that the operator did not make."""
         others = (there for there in self.reservations if not window.is_ours(there) and not ours.is_for_retry(there))
-        return frozenset(node for there in others for node in there.nodes)
+        return all_of(there.nodes for there in others)
 
 
 def steps(seen: Seen, told: Ledger, taken: Set[str]) -> Steps:
@@ -215,7 +215,7 @@ def _is_free(node: SlurmNode) -> bool:
 def _beginning(seen: Seen) -> list[Retry]:
     """Return the retries that begin: of untested nodes, and of those that are drained for their check for a while."""
     begun = list[Retry]()
-    kept = seen.reserved_by_others() | seen.ledger.taken() | seen.ledger.retries.keys()
+    kept = all_of([seen.reserved_by_others(), frozenset(seen.ledger.taken() | seen.ledger.retries.keys())])
     for check in seen.checks.values():
         members = seen.members[check.name]
         there = [worker.node for worker in members if worker.is_up and worker.node and worker.name not in kept]

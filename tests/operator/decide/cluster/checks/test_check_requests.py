@@ -12,7 +12,7 @@ import hypothesis
 import jsonschema
 import pytest
 from hypothesis import strategies as st
-from slurm_operator.decide.cluster.checks import changes, long_checks
+from slurm_operator.decide.cluster.checks import changes, long_checks, requests
 from slurm_operator.decide.cluster.checks import ledger as check_ledger
 from slurm_operator.decide.cluster.checks.changes import Began, Counted, Requested, Submitted
 from slurm_operator.decide.cluster.checks.ledger import CheckJob, Latest, Ledger, Request, Verdict
@@ -26,6 +26,7 @@ from contract import names, reasons
 from contract.conditions import Reason
 from tests.operator.played.played_checks import PlayedChecks
 from tests.operator.states.check_samples import CHECK, FAILED, NOW, ended, node, state
+from tests.operator.states.sets import job
 
 EARLIER = NOW - datetime.timedelta(minutes=20)
 ALL = frozenset(f"cpu-{number}" for number in range(4))
@@ -101,6 +102,15 @@ def test_requested_nodes_come_first_within_the_share_and_when_they_are_idle() ->
         "long check bandwidth on request: cpu-1 (waits for its turn), cpu-2 (not idle), cpu-3 (waits for its turn)"
     )
     assert (told.reason, told.severity) == (Reason.LONG_CHECK_REQUESTED, Severity.PROGRESSING)
+
+
+def test_a_request_names_the_jobs_of_busy_nodes_and_when_they_end() -> None:
+    busy = state(4, node("cpu-2", "MIXED"))
+    jobs = (dataclasses.replace(job(8, "RUNNING", "cpu-2"), ends=NOW), job(9, "RUNNING", "cpu-3"))
+    (told,) = requests.findings(CHECK, busy.members(), waiting("cpu-2"), jobs)
+    assert told.message == "long check bandwidth on request: cpu-2 (not idle: job 8 (ends by 2026-01-01 00:00 UTC))"
+    known = waiting("cpu-1", "cpu-2", jobs={7: CheckJob(7, "bandwidth", "cpu-1", NOW)})
+    assert requests.untested(known) == {"cpu-2"}
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from slurm_operator.decide.cluster.checks.selection import Submission
 from slurm_operator.decide.node_sets import preconditions
 from slurm_operator.reconcile.health.long_checks import job
 from slurm_operator.state.resources import LongCheck
-from slurm_operator.state.slurm import Reservation, SlurmNode
+from slurm_operator.state.slurm import EVERY_NODE, Reservation, SlurmNode
 
 from components.control.crds import long_checks as schema
 from contract import names, reasons
@@ -71,6 +71,7 @@ def test_a_node_that_its_check_drained_is_tried_again_after_a_while() -> None:
         (DRAINED, dataclasses.replace(AGAIN, drains=False), ()),
         (DRAINED, dataclasses.replace(AGAIN, name="other"), ()),
         (DRAINED, AGAIN, (ANOTHERS,)),
+        (DRAINED, AGAIN, (dataclasses.replace(ANOTHERS, nodes=EVERY_NODE, unread="too many nodes"),)),
         (dataclasses.replace(DRAINED, reason_user="alice"), AGAIN, ()),
         (dataclasses.replace(DRAINED, reason="fan"), AGAIN, ()),
         (dataclasses.replace(DRAINED, reason_user="root"), AGAIN, ()),
@@ -83,6 +84,7 @@ def test_a_node_that_its_check_drained_is_tried_again_after_a_while() -> None:
         "notes",
         "another check",
         "reserved",
+        "perhaps reserved",
         "a person",
         "Slurm",
         "the node",
