@@ -16,6 +16,7 @@
  *   - no daemon makes more names of a list than a cluster has nodes (hostlist_guard.c);
  *   - no daemon takes memory for bytes that have not come (length_guard.c);
  *   - connections that say nothing shut out nobody, and each brings a daemon one message (connection_guard.c);
+ *   - who reads an answer slowly holds none of slurmctld's threads (slow_readers.c);
  *   - slurmctld takes no body with a question in HTTP, and one question at once (http_guard.c);
  *   - a child of slurmd reads a user's launch first: the child may crash or hang in slurmd's place (launch_reader.c).
  *     It checks that slurmd would find its part of the launch (launch_check.c).
@@ -286,6 +287,10 @@ bool guard_is_database(void) {
     return role == DATABASE;
 }
 
+bool guard_is_controller(void) {
+    return role == CONTROLLER;
+}
+
 bool guard_is_client(void) {
     return role == CLIENT;
 }
@@ -356,5 +361,6 @@ __attribute__((constructor)) static void stand_guard(void) {
     http_find();
     length_find();
     persist_find();
+    slow_readers_find();
     has_pmi2 = names_pmi2(configuration && configuration[0] ? configuration : SLURM_CONFIGURATION);
 }

@@ -27,6 +27,8 @@ void *guard_find(const char *name);
 /* Returns true in slurmdbd. */
 bool guard_is_database(void);
 
+bool guard_is_controller(void);
+
 /* Returns true in a command, such as srun, and false in a daemon. */
 bool guard_is_client(void);
 
@@ -82,6 +84,9 @@ void length_find(void);
 
 /* persist_guard.c */
 void persist_find(void);
+
+/* slow_readers.c */
+void slow_readers_find(void);
 
 #pragma GCC visibility pop
 

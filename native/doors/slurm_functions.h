@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 /* The first fields of Slurm's header_t. */
 struct header {
@@ -40,6 +41,7 @@ int hostlist_split_treewidth(void *hosts, void ***parts, int *count, uint16_t wi
 int slurm_persist_conn_process_msg(void *connection, void *message, char *text, uint32_t size, void **answer,
                                    bool first);
 ssize_t conn_g_recv(void *connection, void *bytes, size_t size);
+ssize_t conn_g_sendv(void *connection, const struct iovec *parts, int number);
 int conmgr_set_params(const char *parameters);
 void conmgr_init(int threads, int default_threads, int number);
 int on_rpc_connection_data(struct arguments arguments, void *argument);

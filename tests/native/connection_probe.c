@@ -5,15 +5,21 @@
 #include "message_probe.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #define PEERS 600
 #define PERSIST_INIT 6500
+#define MESSAGE_TIMEOUT 2000
+#define HEAD 5
 
 static struct {
     int port, count, peers[PEERS];
@@ -63,6 +69,60 @@ int send_first(const char *length, const char *rest) {
     if (is_gone)
         shutdown(served.peers[0], SHUT_RDWR);
     return file < 0 || printf(io_init_msg_read_from_fd(file, &file, NULL) ? "refused" : "read") < 0;
+}
+
+static unsigned char byte_of_answer(size_t at) {
+    return (unsigned char)(at % 251);
+}
+
+/* As Slurm: it waits for its reader, and gives up after a while. */
+static bool is_sent(int file, unsigned char *bytes, size_t size) {
+    for (size_t sent = 0; sent < size;) {
+        struct pollfd wanted = {.fd = file, .events = POLLOUT};
+        size_t head = sent < HEAD ? HEAD - sent : 0;
+        struct iovec parts[] = {{bytes + sent, head}, {bytes + sent + head, size - sent - head}};
+        if (poll(&wanted, 1, MESSAGE_TIMEOUT) <= 0)
+            return false;
+        ssize_t more = conn_g_sendv(&file, parts, 2);
+        if (more < 0 && errno != EAGAIN)
+            return false;
+        sent += more > 0 ? (size_t)more : 0;
+    }
+    return true;
+}
+
+static bool is_whole(int peer, size_t size) {
+    static unsigned char bytes[1 << 16];
+    size_t at = 0;
+    for (ssize_t length; (length = recv(peer, bytes, sizeof(bytes), 0)) > 0; at += (size_t)length)
+        for (ssize_t i = 0; i < length; i++)
+            if (bytes[i] != byte_of_answer(at + (size_t)i))
+                return false;
+    return at == size;
+}
+
+/* Answers a number of peers with so many bytes each. They read when all are answered; a "silent" one does not. */
+int answer_peers(const char *bytes, const char *how) {
+    size_t size = strtoul(bytes, NULL, 10);
+    unsigned char *answer = malloc(size);
+    bool is_silent = !strcmp(how, "silent");
+    long number = is_silent ? 1 : strtol(how, NULL, 10);
+    if (!answer || listen_somewhere())
+        return 1;
+    for (size_t i = 0; i < size; i++)
+        answer[i] = byte_of_answer(i);
+    for (long i = 0; i < number; i++) {
+        int file = come("", 0);
+        if (file < 0 || fcntl(file, F_SETFL, O_NONBLOCK))
+            return 1;
+        printf("%s ", is_sent(file, answer, size) ? "sent" : "held");
+        close(file);
+    }
+    for (long i = 0; i < number && !is_silent; i++)
+        printf("%s ", is_whole(served.peers[i], size) ? "whole" : "cut");
+    struct pollfd wanted = {.fd = served.peers[0], .events = POLLRDHUP};
+    free(answer);
+    return is_silent && printf(poll(&wanted, 1, 10 * MESSAGE_TIMEOUT) > 0 ? "left" : "waited for") < 0;
 }
 
 static bool is_refused(struct message *message, bool is_database, int file) {

@@ -202,6 +202,10 @@ ssize_t conn_g_recv(void *connection, void *bytes, size_t size) {
     return (ssize_t)size;
 }
 
+ssize_t conn_g_sendv(void *connection, const struct iovec *parts, int number) {
+    return writev(*(const int *)connection, parts, number);
+}
+
 /* Bytes of a message came, whose size is the argument; it is whole if that is 0. */
 int on_rpc_connection_data(struct arguments arguments, void *argument) {
     if (argument)

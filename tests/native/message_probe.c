@@ -165,6 +165,8 @@ int main(int argc, char *argv[]) {
         return connect(&message, strchr(argv[1], ':') + 1);
     if (!strcmp(argv[4], "attach"))
         return say(stepd_attach(0, 0, 0, NULL, NULL, NULL, argv[3][0] ? key : NULL, 0, NULL));
+    if (!strcmp(argv[4], "answers"))
+        return answer_peers(argv[1], argv[3]);
     if (!strcmp(argv[4], "first"))
         return send_first(argv[1], argv[3]);
     if (!strcmp(argv[4], "waits"))

@@ -25,11 +25,13 @@ PERSIST_INIT, DBD_FINI, DBD_GET_JOBS, DBD_JOB_START = 6500, 1401, 1432, 1425
 DBD_ARCHIVE_DUMP, DBD_ARCHIVE_LOAD = 1459, 1460
 DOORS = (
     *("message_guard.c", "answer_guard.c", "connection_guard.c", "forward_guard.c", "hostlist_guard.c"),
-    *("http_guard.c", "length_guard.c", "launch_reader.c", "launch_check.c", "persist_guard.c"),
+    *("http_guard.c", "length_guard.c", "launch_reader.c", "launch_check.c", "persist_guard.c", "slow_readers.c"),
 )
 SOURCES = (*(f"doors/{name}" for name in DOORS), "commands/client_guard.c")
 OF_STEPD = ("doors/answer_guard.c", "stepd/stepd_answers.c")
 NO_VALUE = 0xFFFFFFFE
+SLOW_BYTES, SLOW_READERS = 8 << 20, 4
+"""So much slurmctld keeps here for readers that are slow."""
 Ask = Callable[..., str]
 
 
@@ -39,9 +41,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     probes = (str(HERE / "message_probe.c"), str(HERE / "connection_probe.c"))
     shared = ("-shared", "-fPIC", "-pthread")
     _gcc(*shared, "-o", f"{folder}/libslurm.so", str(HERE / "message_library.c"))
-    for guard, sources in {"guard.so": SOURCES, "stepd_guard.so": OF_STEPD}.items():
-        _gcc(*shared, "-DINIT_MILLISECONDS=500", "-o", f"{folder}/{guard}", *(str(NATIVE / name) for name in sources))
-    for program, guard in {"slurmd": "guard.so", "slurmstepd": "stepd_guard.so"}.items():
+    bounds = ("-DINIT_MILLISECONDS=500", f"-DSLOW_BYTES={SLOW_BYTES}", f"-DSLOW_READERS={SLOW_READERS}")
+    for guard, sources in {"guard.so": SOURCES, "stepd_guard.so": OF_STEPD, "hasty.so": SOURCES}.items():
+        hasty = ("-DSLOW_MILLISECONDS=50",) * (guard == "hasty.so")
+        _gcc(*shared, *bounds, *hasty, "-o", f"{folder}/{guard}", *(str(NATIVE / name) for name in sources))
+    (folder / "hasty").mkdir()
+    for program, guard in {"slurmd": "guard.so", "slurmstepd": "stepd_guard.so", "hasty/slurmctld": "hasty.so"}.items():
         linked = ("-Wl,--no-as-needed", f"{folder}/{guard}", f"{folder}/libslurm.so")
         _gcc("-o", f"{folder}/{program}", *probes, *linked)
     for name in ("slurmctld", "slurmdbd", "srun", "salloc", "sattach", "swait", "unknown"):
@@ -302,6 +307,24 @@ def test_slurmdbd_waits_for_no_more_of_a_stranger_or_a_user_than_they_send(ask: 
     assert ask("slurmdbd", with_user, ALICE, how="connects") == "read read refused"
     assert ask("slurmdbd", with_user, SLURM, how="connects") == "read read read", "slurmctld sends many records at once"
     assert ask("slurmctld", f"0:B{99 * MIB}", ALICE, how="connects") == "read"
+
+
+def answers(ask: Ask, size: int, how: str, program: str = "slurmctld") -> str:
+    """Says of each peer whether its answer was sent without a wait for it, and what it then read."""
+    return ask(program, size, NOBODY, how, "answers")
+
+
+def test_who_reads_his_answer_slowly_holds_no_thread_of_slurmctld(ask: Ask) -> None:
+    """Slurm's own waits for each, for MessageTimeout; it has two threads for each CPU."""
+    assert answers(ask, 2 * MIB, "3") == "sent sent sent whole whole whole"
+    assert answers(ask, 2 * MIB, "2", program="slurmd") == "held held cut cut", "its answers to users are small"
+
+
+def test_slow_readers_answers_have_one_bound_and_the_slowest_gives_way(ask: Ask) -> None:
+    assert answers(ask, 3 * MIB, "3") == "sent sent sent cut whole whole"
+    assert answers(ask, MIB, "5") == "sent sent sent sent sent cut whole whole whole whole"
+    assert answers(ask, 2 * SLOW_BYTES, "1") == "held cut", "as Slurm does it"
+    assert answers(ask, MIB, "silent", program="hasty/slurmctld") == "sent left"
 
 
 def connect(ask: Ask, sender: int, *types: int, inside: int = PERSIST_INIT) -> str:
