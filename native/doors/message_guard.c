@@ -118,10 +118,10 @@ static bool may_send(uid_t uid, uint16_t type) {
     return role == NODE ? goes_to_a_node(type) : goes_to_slurmctld(type);
 }
 
-/* Returns true if the message is the first of its connection. */
+/* Returns true if the message is the first of its connection; commands take more. */
 static bool begin(int file) {
-    bool takes_one = role == NODE || role == CONTROLLER;
-    if (takes_one && !connection_is_first(file)) {
+    bool is_first = role == DATABASE || connection_is_first(file);
+    if (!is_first && role != CLIENT) {
         fputs("error: refused a second message of a connection\n", stderr);
         return false;
     }
@@ -142,7 +142,8 @@ int slurm_unpack_msg_and_forward(void *message, void *origin, int file, void *bu
 int slurm_receive_msg(void *connection, void *message, int timeout) {
     bool has_come = client_has_accepted(connection);
     current.is_asking = !has_come;
-    int failed = real_receive(connection, message, timeout);
+    int failed =
+        has_come ? client_receive(connection, message, real_receive) : real_receive(connection, message, timeout);
     current.is_asking = false;
     return failed && has_come && !current.is_accepting ? client_waits_on(message) : failed;
 }

@@ -59,6 +59,9 @@ bool answer_is_bare(const void *buffer, uint32_t begin);
 /* client_guard.c: true if the connection came to a command's port. */
 bool client_has_accepted(void *connection);
 
+/* Has Slurm receive what came there, and waits for no stranger for long. */
+int client_receive(void *connection, void *message, int (*receive)(void *, void *, int));
+
 /* Has a command that waits for its allocation wait on; returns 0. */
 int client_waits_on(void *message);
 void client_find(void);

@@ -25,6 +25,7 @@ int slurm_receive_msg(void *connection, void *message, int timeout);
 int slurm_send_recv_controller_msg(void *request, void *answer, void *cluster);
 void *slurm_receive_msgs(void *connection, int steps, int timeout);
 int eio_message_socket_accept(void *port, void *all);
+void *slurm_accept_msg_conn(int fd, void *address);
 int unpack_header(struct header *header, void *buffer);
 void auth_g_get_ids(void *token, uid_t *uid, gid_t *gid);
 uid_t auth_g_get_uid(void *token);

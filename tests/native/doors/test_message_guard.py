@@ -41,7 +41,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     probes = (str(HERE / "message_probe.c"), str(HERE / "connection_probe.c"))
     shared = ("-shared", "-fPIC", "-pthread")
     _gcc(*shared, "-o", f"{folder}/libslurm.so", str(HERE / "message_library.c"))
-    bounds = ("-DINIT_MILLISECONDS=500", f"-DSLOW_BYTES={SLOW_BYTES}", f"-DSLOW_READERS={SLOW_READERS}")
+    moments = ("-DINIT_MILLISECONDS=500", "-DMOMENT_MILLISECONDS=1000")
+    bounds = (*moments, f"-DSLOW_BYTES={SLOW_BYTES}", f"-DSLOW_READERS={SLOW_READERS}")
     for guard, sources in {"guard.so": SOURCES, "stepd_guard.so": OF_STEPD, "hasty.so": SOURCES}.items():
         hasty = ("-DSLOW_MILLISECONDS=50",) * (guard == "hasty.so")
         _gcc(*shared, *bounds, *hasty, "-o", f"{folder}/{guard}", *(str(NATIVE / name) for name in sources))
@@ -223,6 +224,13 @@ def test_a_stranger_holds_up_no_steps_input_and_output(
     assert ask(program, length, NOBODY, rest, "first") == became
 
 
+def test_many_silent_strangers_hold_up_a_command_for_a_moment_each(ask: Ask) -> None:
+    """It takes their connections one after the other."""
+    began = time.monotonic()
+    assert ask("srun", 20, NOBODY, how="silent") == "20"
+    assert time.monotonic() - began < 20 * 0.5 * 0.8, "each halves what the command waits for the next one"
+
+
 MIB = 1 << 20
 
 
@@ -276,6 +284,18 @@ def test_who_says_nothing_gives_way_to_a_new_connection(ask: Ask, program: str) 
     assert peers(ask, "i512", "w479", "w2", program=program) == "0 0 1"
     assert peers(ask, "i0", "i512", "w140", "w1", program=program) == "0 0", "Slurm goes by the first number"
     assert peers(ask, "p64", "i512", "w59", "w1", program=program) == "0 0", "as many as the configuration says"
+
+
+def test_silent_strangers_leave_places_at_a_commands_port(ask: Ask) -> None:
+    """Slurm's own has 150, and one of these stays for five times MessageTimeout."""
+    assert peers(ask, "i0", "w32", program="srun") == "0"
+    assert peers(ask, "i0", "w32", "w1", program="srun") == "0 0"
+    assert peers(ask, "i0", "a40", "w32", program="srun") == "0", "its nodes' input and output stays"
+
+
+def test_who_speaks_a_moment_after_he_came_keeps_his_connection(ask: Ask) -> None:
+    """Slurm's commands ask for a token once they are connected."""
+    assert peers(ask, "i64", "l1", "w58", "w1") == "0 1"
 
 
 def test_whose_message_waits_for_slurm_or_is_there_keeps_his_connection(ask: Ask) -> None:
