@@ -23,6 +23,7 @@ int slurm_unpack_msg_and_forward(void *message, void *origin, int file, void *bu
 int slurm_unpack_received_msg(void *message, int file, void *buffer);
 int slurm_receive_msg(void *connection, void *message, int timeout);
 int slurm_send_recv_controller_msg(void *request, void *answer, void *cluster);
+int slurm_get_node_energy(char *host, uint16_t context, uint16_t seconds, uint16_t *count, void *energy);
 void *slurm_receive_msgs(void *connection, int steps, int timeout);
 int eio_message_socket_accept(void *port, void *all);
 void *slurm_accept_msg_conn(int fd, void *address);

@@ -55,6 +55,14 @@ int slurm_send_recv_controller_msg(void *request, void *answer, void *cluster) {
     return slurm_receive_msg(NULL, answer, 0);
 }
 
+int slurm_get_node_energy(char *host, uint16_t context, uint16_t seconds, uint16_t *count, void *energy) {
+    (void)host;
+    (void)context;
+    (void)seconds;
+    (void)count;
+    return slurm_receive_msg(NULL, energy, 0);
+}
+
 int slurm_unpack_received_msg(void *message, int file, void *buffer) {
     (void)file;
     return receive(message, buffer);
@@ -313,11 +321,8 @@ const char *rpc_num2string(unsigned type) {
     static const struct {
         unsigned type;
         const char *name;
-    } names[] = {{1031, "REQUEST_DBD_RELAY"},
-                 {2004, "RESPONSE_JOB_INFO"},
-                 {2017, "REQUEST_TRIGGER_SET"},
-                 {4502, "REQUEST_SIB_MSG"},
-                 {8001, "RESPONSE_SLURM_RC"}};
+    } names[] = {{1018, "RESPONSE_ACCT_GATHER_ENERGY"}, {1031, "REQUEST_DBD_RELAY"}, {2004, "RESPONSE_JOB_INFO"},
+                 {2017, "REQUEST_TRIGGER_SET"},         {4502, "REQUEST_SIB_MSG"},   {8001, "RESPONSE_SLURM_RC"}};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (names[i].type == type)
             return names[i].name;

@@ -157,6 +157,8 @@ int main(int argc, char *argv[]) {
     }
     if (!strcmp(argv[4], "asked of several"))
         return say(!slurm_receive_msgs(&message, 0, 0));
+    if (!strcmp(argv[4], "asked slurmd of energy"))
+        return say(slurm_get_node_energy(NULL, 0, 0, NULL, &message));
     if (!strcmp(argv[4], "asked slurmctld"))
         return say(slurm_send_recv_controller_msg(NULL, &message, NULL));
     if (!strcmp(argv[4], "peers"))

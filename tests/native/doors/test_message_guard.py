@@ -18,7 +18,7 @@ HERE, NATIVE = Path(__file__).parents[1], Path("native")
 NOBODY, ROOT, SLURM, ALICE = -1, 0, 64030, 1000
 PING, ANSWER, TRIGGER, FORWARD, LAUNCH, SIGNAL, PMI = 1008, 2004, 2017, 5029, 6001, 6004, 7204
 CANCEL, REATTACH = 5032, 6007
-DONE, RELAY, SIBLING = 8001, 1031, 4502
+DONE, ENERGY, RELAY, SIBLING = 8001, 1018, 1031, 4502
 SLOW_SECONDS = 5
 """For so long the stand-in sleeps after a message that it could not read."""
 PERSIST_INIT, DBD_FINI, DBD_GET_JOBS, DBD_JOB_START = 6500, 1401, 1432, 1425
@@ -101,6 +101,12 @@ def test_a_users_srun_answers_that_it_has_done_what_it_was_asked_for(ask: Ask, p
 
 def test_slurmstepd_reads_each_answer_of_slurmctld(ask: Ask) -> None:
     assert ask("slurmstepd", ANSWER, NOBODY, how="asked slurmctld") == "read"
+
+
+def test_slurmstepd_reads_what_slurmd_says_of_gpus_energy_when_it_asked_for_that(ask: Ask) -> None:
+    """acct_gather_energy/gpu counts no step's energy without it."""
+    assert ask("slurmstepd", ENERGY, NOBODY, how="asked slurmd of energy") == "read"
+    assert ask("slurmstepd", ENERGY, NOBODY, how="asked") == "refused"
 
 
 def test_slurmctld_reads_no_message_inside_of_another(ask: Ask) -> None:
