@@ -101,7 +101,7 @@ def _render(rules: Mapping[Direction, Mapping[str, Sequence[str]]]) -> str:
     chains = [
         f"  chain {_chain(direction, address)} {{\n"
         # A pod can always reach itself through a Service.
-        f"    ip {'saddr' if direction == 'Ingress' else 'daddr'} {address} return\n"
+        f"    {_family(address)} {'saddr' if direction == 'Ingress' else 'daddr'} {address} return\n"
         + "".join(f"    {line}\n" for line in [*lines, CLOSED])
         + "  }\n"
         for direction, of_pods in rules.items()
@@ -121,12 +121,27 @@ def _render(rules: Mapping[Direction, Mapping[str, Sequence[str]]]) -> str:
 
 
 def _dispatch(field: str, direction: Direction, addresses: Iterable[str]) -> str:
-    jumps = ", ".join(f"{address} : jump {_chain(direction, address)}" for address in addresses)
-    return f"    ip {field} vmap {{ {jumps} }}\n" if jumps else ""
+    lines = ""
+    for family, own in _by_family(addresses).items():
+        jumps = ", ".join(f"{address} : jump {_chain(direction, address)}" for address in own)
+        lines += f"    {family} {field} vmap {{ {jumps} }}\n"
+    return lines
 
 
 def _chain(direction: Direction, address: str) -> str:
-    return f"{direction.lower()}_{address.replace('.', '_')}"
+    return f"{direction.lower()}_{address.replace('.', '_').replace(':', '_')}"
+
+
+def _family(network: str) -> str:
+    """Return nftables' word for the family of an address or a network."""
+    return f"ip{'6' if ipaddress.ip_network(network, strict=False).version == IPV6 else ''}"
+
+
+def _by_family(addresses: Iterable[str]) -> dict[str, list[str]]:
+    families: dict[str, list[str]] = {}
+    for address in addresses:
+        families.setdefault(_family(address), []).append(address)
+    return families
 
 
 def _directions(policy: Resource) -> list[Direction]:
@@ -172,9 +187,8 @@ def _peers(peers: Sequence[Resource], namespace: str, field: str, world: World) 
         if "ipBlock" in peer:
             refused.append(_block(peer["ipBlock"], field))
             continue
-        addresses = [pod.address for pod in world.pods if _is_peer(peer, pod, namespace, world)]
-        if addresses:
-            refused.append(f"ip {field} {{ {', '.join(addresses)} }}")
+        addresses = (pod.address for pod in world.pods if _is_peer(peer, pod, namespace, world))
+        refused += [f"{family} {field} {{ {', '.join(own)} }}" for family, own in _by_family(addresses).items()]
     return refused
 
 
@@ -190,8 +204,8 @@ def _block(block: Resource, field: str) -> str:
     unknown = set(block) - {"cidr", "except"}
     if unknown:
         raise UnsupportedError(f"ipBlock.{min(unknown)}")
-    # The API server has checked that all networks of a block are of one family. Pods here have no IPv6 address.
-    family = f"ip{'6' if ipaddress.ip_network(block['cidr'], strict=False).version == IPV6 else ''}"
+    # The API server has checked that all networks of a block are of one family.
+    family = _family(block["cidr"])
     excepted = f" {family} {field} != {{ {', '.join(block['except'])} }}" if block.get("except") else ""
     return f"{family} {field} {block['cidr']}{excepted}"
 

@@ -89,7 +89,7 @@ def main(staging: Path, native: Path, more: Path) -> None:
     copy(native / "no_driver.so", staging / (PREFIX / "driver" / "no_driver.so").relative_to("/"))
     copy(native / "su", staging / "usr/bin/su")
     copy(native / "slurmd_start", staging / "usr/libexec/slurm-node/slurmd")
-    copy(native / "sshd_lines.so", staging / "usr/libexec/slurm-node/sshd_lines.so")
+    copy(native / "sshd_guard.so", staging / "usr/libexec/slurm-node/sshd_guard.so")
     copy(native / NSS, staging / system_libraries.relative_to("/") / NSS)
     copy(native / "pam_jail.so", staging / system_libraries.relative_to("/") / "security" / "pam_jail.so")
     link_compiled_in_paths(staging, [*programs, PREFIX / "bin" / "sbcast"], compiled_in_plugins)

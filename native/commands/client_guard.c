@@ -2,7 +2,8 @@
  *
  * Everybody in a job or on a login node reaches these ports. In Slurm's own (26.05) a stranger's connection cancels the
  * job of an srun or salloc that waits for its allocation. srun waits minutes for a first byte at its port for a step's
- * input and output. It has no deadline for the rest. */
+ * input and output. It has no deadline for the rest. A command takes such connections one after the other. Each that
+ * says nothing halves what the command waits for the next one. */
 #include "message_guard.h"
 #include "slurm_functions.h"
 
@@ -21,6 +22,8 @@
 #ifndef INIT_MILLISECONDS
 #define INIT_MILLISECONDS 10000
 #endif
+#define LEAST_MILLISECONDS 100 /* On a node's network bytes come within a moment. */
+#define LEAST_OF_SLURM 1000    /* For less Slurm complains. */
 /* It holds a step's key, which is its credential (slurm_cred_get_signature). */
 #define LONGEST_INIT (1U << 20)
 
@@ -29,9 +32,29 @@ static int (*real_init)(int, void *, void *);
 static uid_t (*real_uid)(void *);
 static void (*forget)(void *);
 static __thread bool has_nothing;
+static _Atomic long patience = INIT_MILLISECONDS;
 
 bool client_has_accepted(void *connection) {
     return guard_is_client() && connection && connection_was_accepted(file_of(connection));
+}
+
+static void lose_patience(void) {
+    long halved = patience / 2;
+    patience = halved > LEAST_MILLISECONDS ? halved : LEAST_MILLISECONDS;
+}
+
+int client_receive(void *connection, void *message, int (*receive)(void *, void *, int)) {
+    struct pollfd wanted = {.fd = file_of(connection), .events = POLLIN};
+    long timeout = patience > LEAST_OF_SLURM ? patience : LEAST_OF_SLURM;
+    int ready = poll(&wanted, 1, (int)patience);
+    while (ready < 0 && errno == EINTR)
+        ready = poll(&wanted, 1, (int)patience);
+    int failed = ready > 0 ? receive(connection, message, (int)timeout) : REFUSED;
+    if (failed)
+        lose_patience();
+    if (ready <= 0)
+        errno = ETIMEDOUT;
+    return failed;
 }
 
 /* Slurm goes on waiting after a message without a type that its own user sent. */
@@ -54,7 +77,7 @@ static long milliseconds_now(void) {
     return time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-static bool receive(int file, unsigned char *bytes, size_t size, long end) {
+static bool receive_bytes(int file, unsigned char *bytes, size_t size, long end) {
     while (size > 0) {
         struct pollfd wanted = {.fd = file, .events = POLLIN};
         long left = end - milliseconds_now();
@@ -82,22 +105,24 @@ static int read_again(const unsigned char *bytes, size_t size, void *message) {
 
 /* slurmstepd sends this message first, on a step's connection for input and output. */
 int io_init_msg_read_from_fd(int file, void *connection, void *message) {
-    const long end = milliseconds_now() + INIT_MILLISECONDS;
+    const long end = milliseconds_now() + patience;
     uint32_t length = 0;
     int failed = REFUSED;
     if (!guard_is_client())
         return real_init(file, connection, message);
-    if (receive(file, (unsigned char *)&length, sizeof(length), end) && ntohl(length) <= LONGEST_INIT) {
+    if (receive_bytes(file, (unsigned char *)&length, sizeof(length), end) && ntohl(length) <= LONGEST_INIT) {
         size_t size = ntohl(length);
         unsigned char *bytes = malloc(sizeof(length) + size);
-        if (bytes && receive(file, bytes + sizeof(length), size, end)) {
+        if (bytes && receive_bytes(file, bytes + sizeof(length), size, end)) {
             memcpy(bytes, &length, sizeof(length));
             failed = read_again(bytes, sizeof(length) + size, message);
         }
         free(bytes);
     }
-    if (failed)
+    if (failed) {
+        lose_patience();
         fputs("error: refused a stranger's connection to a step's input and output\n", stderr);
+    }
     return failed;
 }
 

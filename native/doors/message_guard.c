@@ -16,6 +16,7 @@
  *   - no daemon makes more names of a list than a cluster has nodes (hostlist_guard.c);
  *   - no daemon takes memory for bytes that have not come (length_guard.c);
  *   - connections that say nothing shut out nobody, and each brings a daemon one message (connection_guard.c);
+ *   - who reads an answer slowly holds none of slurmctld's threads (slow_readers.c);
  *   - slurmctld takes no body with a question in HTTP, and one question at once (http_guard.c);
  *   - a child of slurmd reads a user's launch first: the child may crash or hang in slurmd's place (launch_reader.c).
  *     It checks that slurmd would find its part of the launch (launch_check.c).
@@ -117,10 +118,10 @@ static bool may_send(uid_t uid, uint16_t type) {
     return role == NODE ? goes_to_a_node(type) : goes_to_slurmctld(type);
 }
 
-/* Returns true if the message is the first of its connection. */
+/* Returns true if the message is the first of its connection; commands take more. */
 static bool begin(int file) {
-    bool takes_one = role == NODE || role == CONTROLLER;
-    if (takes_one && !connection_is_first(file)) {
+    bool is_first = role == DATABASE || connection_is_first(file);
+    if (!is_first && role != CLIENT) {
         fputs("error: refused a second message of a connection\n", stderr);
         return false;
     }
@@ -141,7 +142,8 @@ int slurm_unpack_msg_and_forward(void *message, void *origin, int file, void *bu
 int slurm_receive_msg(void *connection, void *message, int timeout) {
     bool has_come = client_has_accepted(connection);
     current.is_asking = !has_come;
-    int failed = real_receive(connection, message, timeout);
+    int failed =
+        has_come ? client_receive(connection, message, real_receive) : real_receive(connection, message, timeout);
     current.is_asking = false;
     return failed && has_come && !current.is_accepting ? client_waits_on(message) : failed;
 }
@@ -286,6 +288,10 @@ bool guard_is_database(void) {
     return role == DATABASE;
 }
 
+bool guard_is_controller(void) {
+    return role == CONTROLLER;
+}
+
 bool guard_is_client(void) {
     return role == CLIENT;
 }
@@ -356,5 +362,6 @@ __attribute__((constructor)) static void stand_guard(void) {
     http_find();
     length_find();
     persist_find();
+    slow_readers_find();
     has_pmi2 = names_pmi2(configuration && configuration[0] ? configuration : SLURM_CONFIGURATION);
 }

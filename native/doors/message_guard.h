@@ -27,6 +27,8 @@ void *guard_find(const char *name);
 /* Returns true in slurmdbd. */
 bool guard_is_database(void);
 
+bool guard_is_controller(void);
+
 /* Returns true in a command, such as srun, and false in a daemon. */
 bool guard_is_client(void);
 
@@ -57,6 +59,9 @@ bool answer_is_bare(const void *buffer, uint32_t begin);
 /* client_guard.c: true if the connection came to a command's port. */
 bool client_has_accepted(void *connection);
 
+/* Has Slurm receive what came there, and waits for no stranger for long. */
+int client_receive(void *connection, void *message, int (*receive)(void *, void *, int));
+
 /* Has a command that waits for its allocation wait on; returns 0. */
 int client_waits_on(void *message);
 void client_find(void);
@@ -82,6 +87,9 @@ void length_find(void);
 
 /* persist_guard.c */
 void persist_find(void);
+
+/* slow_readers.c */
+void slow_readers_find(void);
 
 #pragma GCC visibility pop
 

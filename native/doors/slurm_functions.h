@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 /* The first fields of Slurm's header_t. */
 struct header {
@@ -22,8 +23,10 @@ int slurm_unpack_msg_and_forward(void *message, void *origin, int file, void *bu
 int slurm_unpack_received_msg(void *message, int file, void *buffer);
 int slurm_receive_msg(void *connection, void *message, int timeout);
 int slurm_send_recv_controller_msg(void *request, void *answer, void *cluster);
+int slurm_get_node_energy(char *host, uint16_t context, uint16_t seconds, uint16_t *count, void *energy);
 void *slurm_receive_msgs(void *connection, int steps, int timeout);
 int eio_message_socket_accept(void *port, void *all);
+void *slurm_accept_msg_conn(int fd, void *address);
 int unpack_header(struct header *header, void *buffer);
 void auth_g_get_ids(void *token, uid_t *uid, gid_t *gid);
 uid_t auth_g_get_uid(void *token);
@@ -40,6 +43,7 @@ int hostlist_split_treewidth(void *hosts, void ***parts, int *count, uint16_t wi
 int slurm_persist_conn_process_msg(void *connection, void *message, char *text, uint32_t size, void **answer,
                                    bool first);
 ssize_t conn_g_recv(void *connection, void *bytes, size_t size);
+ssize_t conn_g_sendv(void *connection, const struct iovec *parts, int number);
 int conmgr_set_params(const char *parameters);
 void conmgr_init(int threads, int default_threads, int number);
 int on_rpc_connection_data(struct arguments arguments, void *argument);

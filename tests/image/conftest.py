@@ -11,7 +11,11 @@ import pytest
 
 from devcluster.images.layers import unpack_image
 from tests.image import roots
+from tests.image.pods import CONTROLLER
 from tests.image.small_cluster import NewCluster, SmallCluster
+
+REFUSED_ANSWER = "refused the answer"
+"""Line of native/doors/message_guard.c; no test provokes it."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,6 +39,8 @@ def new_cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> NewClu
         with SmallCluster(image, roots.make(root, folder / "root"), folder, **options) as cluster:
             cluster.start(first)
             yield cluster
+            refused = [line for line in cluster.log(CONTROLLER).splitlines() if REFUSED_ANSWER in line]
+            assert not refused, "slurmctld reads what nodes and commands answer"
         # Logs stay for whoever looks for a failure. Of roots a run has gigabytes, in memory (memory_files.py).
         shutil.rmtree(folder / "volume", ignore_errors=True)
 

@@ -114,7 +114,7 @@ static int ask_at_once(const char *bytes) {
 
 /* Slurm's command ends its wait unless it gets a message, and then asks whose it is. */
 static int wait_for_allocation(struct message *message) {
-    int accepted = accept_peer("");
+    int accepted = accept_peer("bytes");
     int failed = slurm_receive_msg(&accepted, message, 0);
     return say(failed) || printf("of %d", (int)auth_g_get_uid(NULL)) < 0;
 }
@@ -157,6 +157,8 @@ int main(int argc, char *argv[]) {
     }
     if (!strcmp(argv[4], "asked of several"))
         return say(!slurm_receive_msgs(&message, 0, 0));
+    if (!strcmp(argv[4], "asked slurmd of energy"))
+        return say(slurm_get_node_energy(NULL, 0, 0, NULL, &message));
     if (!strcmp(argv[4], "asked slurmctld"))
         return say(slurm_send_recv_controller_msg(NULL, &message, NULL));
     if (!strcmp(argv[4], "peers"))
@@ -165,11 +167,15 @@ int main(int argc, char *argv[]) {
         return connect(&message, strchr(argv[1], ':') + 1);
     if (!strcmp(argv[4], "attach"))
         return say(stepd_attach(0, 0, 0, NULL, NULL, NULL, argv[3][0] ? key : NULL, 0, NULL));
+    if (!strcmp(argv[4], "answers"))
+        return answer_peers(argv[1], argv[3]);
+    if (!strcmp(argv[4], "silent"))
+        return refuse_silent(argv[1]);
     if (!strcmp(argv[4], "first"))
         return send_first(argv[1], argv[3]);
     if (!strcmp(argv[4], "waits"))
         return wait_for_allocation(&message);
-    int accepted = strcmp(argv[4], "accepted") != 0 ? -1 : accept_peer("");
+    int accepted = strcmp(argv[4], "accepted") != 0 ? -1 : accept_peer("bytes");
     int failed = asks            ? slurm_receive_msg(NULL, &message, 0)
                  : accepted >= 0 ? eio_message_socket_accept(&message, &accepted)
                                  : slurm_unpack_msg_and_forward(&message, NULL, 0, &message);

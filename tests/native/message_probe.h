@@ -30,6 +30,8 @@ struct callbacks {
 int serve_peers(struct message *message, const char *kind, char *words);
 int accept_peer(const char *bytes);
 int send_first(const char *length, const char *rest);
+int refuse_silent(const char *number);
+int answer_peers(const char *bytes, const char *how);
 
 void hold_a_lock(void);
 int unpack32(uint32_t *number, void *buffer);

@@ -18,7 +18,7 @@ Read = Callable[..., "subprocess.CompletedProcess[str]"]
 def read(request: pytest.FixtureRequest, make: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Read:
     """Has a program read lines, and returns what it says of them; it may have 64 MiB of memory."""
     folder = tmp_path_factory.mktemp("lines")
-    library, program = make("sshd_lines.so", folder), folder / "reader"
+    library, program = make("sshd_guard.so", folder), folder / "reader"
     source = Path(__file__).with_name("lines_probe.c")
     subprocess.run(["gcc", "-D_GNU_SOURCE", request.param, "-o", program, source], check=True, timeout=60)
 

@@ -18,7 +18,7 @@ PORT = 8089
 ELSEWHERE = "192.0.2.7"
 """An address that nothing closes (RFC 5737)."""
 CLOSED = [block.split("/")[0] for block in METADATA["0.0.0.0/0"] if block.endswith("/32")] + ["169.254.169.254"]
-"""IPv4 addresses of clouds' metadata services. Pods of the dev cluster have no IPv6."""
+"""IPv4 addresses of clouds' metadata services. Pods of the dev cluster have no IPv6 (test_ipv6_policies)."""
 KUBELET = 10250
 
 # Says that it listens, and takes connections until its input ends.

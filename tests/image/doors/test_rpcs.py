@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from devcluster.machine.bootstrap import CHECKOUT
 from tests.image import roots
 from tests.image.pods import CONTROLLER, WORKER
 from tests.image.small_cluster import ALICE, SmallCluster
@@ -33,6 +34,7 @@ NAMELESS = 7777
 IS_ANSWER = re.compile("RESPONSE_")
 HOLDS_ANY = {"REQUEST_SIB_MSG", "REQUEST_CTLD_MULT_MSG", "REQUEST_DBD_RELAY"}
 """Requests to slurmctld with messages of any type inside."""
+ANSWER_GUARD = CHECKOUT / "native/doors/answer_guard.c"
 FORGER = Path(rpcs.__file__).with_name("forged_launch.c")
 FAR_NODES = "far-[0-65000]"
 """So many nodes that what slurmd would read of the last one lies beyond the arrays of a launch."""
@@ -55,6 +57,17 @@ def test_every_message_that_slurmd_takes_is_classified(daemons: Daemons) -> None
     said = daemons.send(ROOT_OF_POD, [Message(name) for name in names])
     assert rpcs.UNKNOWN in said, "slurmd says that it does not take a type"
     assert not [*rpcs.unclassified(names, said), *rpcs.gone(daemons.types)]
+
+
+def test_slurmctld_reads_each_answer_of_slurmd_for_which_it_asks_and_no_other(daemons: Daemons) -> None:
+    said = dict(zip(rpcs.ANSWERED, daemons.send(ROOT_OF_POD, [Message(name) for name in rpcs.ANSWERED]), strict=True))
+    asked = {question: answer for question, (answer, asker) in rpcs.ANSWERED.items() if asker == rpcs.SLURMCTLD}
+    for question, (answer, _) in rpcs.ANSWERED.items():
+        # About no step or process it answers in a return code.
+        if question in asked or said[question].startswith("message"):
+            assert said[question] == f"message {daemons.types[answer]}", question
+    read = re.findall(r'"(RESPONSE_\w+)"', ANSWER_GUARD.read_text())
+    assert {*read} == {*asked.values(), "RESPONSE_SLURM_RC"}
 
 
 @pytest.mark.parametrize("sender", [IN_JOB, ON_LOGIN], ids=["in a job", "on a login node"])

@@ -18,18 +18,20 @@ HERE, NATIVE = Path(__file__).parents[1], Path("native")
 NOBODY, ROOT, SLURM, ALICE = -1, 0, 64030, 1000
 PING, ANSWER, TRIGGER, FORWARD, LAUNCH, SIGNAL, PMI = 1008, 2004, 2017, 5029, 6001, 6004, 7204
 CANCEL, REATTACH = 5032, 6007
-DONE, RELAY, SIBLING = 8001, 1031, 4502
+DONE, ENERGY, RELAY, SIBLING = 8001, 1018, 1031, 4502
 SLOW_SECONDS = 5
 """For so long the stand-in sleeps after a message that it could not read."""
 PERSIST_INIT, DBD_FINI, DBD_GET_JOBS, DBD_JOB_START = 6500, 1401, 1432, 1425
 DBD_ARCHIVE_DUMP, DBD_ARCHIVE_LOAD = 1459, 1460
 DOORS = (
     *("message_guard.c", "answer_guard.c", "connection_guard.c", "forward_guard.c", "hostlist_guard.c"),
-    *("http_guard.c", "length_guard.c", "launch_reader.c", "launch_check.c", "persist_guard.c"),
+    *("http_guard.c", "length_guard.c", "launch_reader.c", "launch_check.c", "persist_guard.c", "slow_readers.c"),
 )
 SOURCES = (*(f"doors/{name}" for name in DOORS), "commands/client_guard.c")
 OF_STEPD = ("doors/answer_guard.c", "stepd/stepd_answers.c")
 NO_VALUE = 0xFFFFFFFE
+SLOW_BYTES, SLOW_READERS = 8 << 20, 4
+"""So much slurmctld keeps here for readers that are slow."""
 Ask = Callable[..., str]
 
 
@@ -39,9 +41,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     probes = (str(HERE / "message_probe.c"), str(HERE / "connection_probe.c"))
     shared = ("-shared", "-fPIC", "-pthread")
     _gcc(*shared, "-o", f"{folder}/libslurm.so", str(HERE / "message_library.c"))
-    for guard, sources in {"guard.so": SOURCES, "stepd_guard.so": OF_STEPD}.items():
-        _gcc(*shared, "-DINIT_MILLISECONDS=500", "-o", f"{folder}/{guard}", *(str(NATIVE / name) for name in sources))
-    for program, guard in {"slurmd": "guard.so", "slurmstepd": "stepd_guard.so"}.items():
+    moments = ("-DINIT_MILLISECONDS=500", "-DMOMENT_MILLISECONDS=1000")
+    bounds = (*moments, f"-DSLOW_BYTES={SLOW_BYTES}", f"-DSLOW_READERS={SLOW_READERS}")
+    for guard, sources in {"guard.so": SOURCES, "stepd_guard.so": OF_STEPD, "hasty.so": SOURCES}.items():
+        hasty = ("-DSLOW_MILLISECONDS=50",) * (guard == "hasty.so")
+        _gcc(*shared, *bounds, *hasty, "-o", f"{folder}/{guard}", *(str(NATIVE / name) for name in sources))
+    (folder / "hasty").mkdir()
+    for program, guard in {"slurmd": "guard.so", "slurmstepd": "stepd_guard.so", "hasty/slurmctld": "hasty.so"}.items():
         linked = ("-Wl,--no-as-needed", f"{folder}/{guard}", f"{folder}/libslurm.so")
         _gcc("-o", f"{folder}/{program}", *probes, *linked)
     for name in ("slurmctld", "slurmdbd", "srun", "salloc", "sattach", "swait", "unknown"):
@@ -95,6 +101,12 @@ def test_a_users_srun_answers_that_it_has_done_what_it_was_asked_for(ask: Ask, p
 
 def test_slurmstepd_reads_each_answer_of_slurmctld(ask: Ask) -> None:
     assert ask("slurmstepd", ANSWER, NOBODY, how="asked slurmctld") == "read"
+
+
+def test_slurmstepd_reads_what_slurmd_says_of_gpus_energy_when_it_asked_for_that(ask: Ask) -> None:
+    """acct_gather_energy/gpu counts no step's energy without it."""
+    assert ask("slurmstepd", ENERGY, NOBODY, how="asked slurmd of energy") == "read"
+    assert ask("slurmstepd", ENERGY, NOBODY, how="asked") == "refused"
 
 
 def test_slurmctld_reads_no_message_inside_of_another(ask: Ask) -> None:
@@ -218,6 +230,13 @@ def test_a_stranger_holds_up_no_steps_input_and_output(
     assert ask(program, length, NOBODY, rest, "first") == became
 
 
+def test_many_silent_strangers_hold_up_a_command_for_a_moment_each(ask: Ask) -> None:
+    """It takes their connections one after the other."""
+    began = time.monotonic()
+    assert ask("srun", 20, NOBODY, how="silent") == "20"
+    assert time.monotonic() - began < 20 * 0.5 * 0.8, "each halves what the command waits for the next one"
+
+
 MIB = 1 << 20
 
 
@@ -273,6 +292,18 @@ def test_who_says_nothing_gives_way_to_a_new_connection(ask: Ask, program: str) 
     assert peers(ask, "p64", "i512", "w59", "w1", program=program) == "0 0", "as many as the configuration says"
 
 
+def test_silent_strangers_leave_places_at_a_commands_port(ask: Ask) -> None:
+    """Slurm's own has 150, and one of these stays for five times MessageTimeout."""
+    assert peers(ask, "i0", "w32", program="srun") == "0"
+    assert peers(ask, "i0", "w32", "w1", program="srun") == "0 0"
+    assert peers(ask, "i0", "a40", "w32", program="srun") == "0", "its nodes' input and output stays"
+
+
+def test_who_speaks_a_moment_after_he_came_keeps_his_connection(ask: Ask) -> None:
+    """Slurm's commands ask for a token once they are connected."""
+    assert peers(ask, "i64", "l1", "w58", "w1") == "0 1"
+
+
 def test_whose_message_waits_for_slurm_or_is_there_keeps_his_connection(ask: Ask) -> None:
     assert peers(ask, "i64", "u1", "w58", "w1") == "0 1"
     assert peers(ask, "i64", "m1", "w59", "w1") == "0 1"
@@ -302,6 +333,24 @@ def test_slurmdbd_waits_for_no_more_of_a_stranger_or_a_user_than_they_send(ask: 
     assert ask("slurmdbd", with_user, ALICE, how="connects") == "read read refused"
     assert ask("slurmdbd", with_user, SLURM, how="connects") == "read read read", "slurmctld sends many records at once"
     assert ask("slurmctld", f"0:B{99 * MIB}", ALICE, how="connects") == "read"
+
+
+def answers(ask: Ask, size: int, how: str, program: str = "slurmctld") -> str:
+    """Says of each peer whether its answer was sent without a wait for it, and what it then read."""
+    return ask(program, size, NOBODY, how, "answers")
+
+
+def test_who_reads_his_answer_slowly_holds_no_thread_of_slurmctld(ask: Ask) -> None:
+    """Slurm's own waits for each, for MessageTimeout; it has two threads for each CPU."""
+    assert answers(ask, 2 * MIB, "3") == "sent sent sent whole whole whole"
+    assert answers(ask, 2 * MIB, "2", program="slurmd") == "held held cut cut", "its answers to users are small"
+
+
+def test_slow_readers_answers_have_one_bound_and_the_slowest_gives_way(ask: Ask) -> None:
+    assert answers(ask, 3 * MIB, "3") == "sent sent sent cut whole whole"
+    assert answers(ask, MIB, "5") == "sent sent sent sent sent cut whole whole whole whole"
+    assert answers(ask, 2 * SLOW_BYTES, "1") == "held cut", "as Slurm does it"
+    assert answers(ask, MIB, "silent", program="hasty/slurmctld") == "sent left"
 
 
 def connect(ask: Ask, sender: int, *types: int, inside: int = PERSIST_INIT) -> str:

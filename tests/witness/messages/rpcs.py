@@ -118,6 +118,22 @@ TAKEN: Mapping[str, Listens] = {
         Listens.SLURM,
     ),
 }
+SLURMCTLD = "slurmctld"
+ANSWERED: Mapping[str, tuple[str, str]] = {
+    "REQUEST_PING": ("RESPONSE_PING_SLURMD", SLURMCTLD),
+    "REQUEST_ACCT_GATHER_UPDATE": ("RESPONSE_ACCT_GATHER_UPDATE", SLURMCTLD),
+    "REQUEST_ACCT_GATHER_ENERGY": ("RESPONSE_ACCT_GATHER_ENERGY", "slurmstepd (native/stepd/stepd_answers.c)"),
+    "REQUEST_JOB_MEM_USAGE": ("RESPONSE_JOB_MEM_USAGE", "a step manager, which no slurmstepd is here"),
+    "REQUEST_DAEMON_STATUS": ("RESPONSE_SLURMD_STATUS", "scontrol show slurmd"),
+    "REQUEST_JOB_STEP_STAT": ("RESPONSE_JOB_STEP_STAT", "sstat"),
+    "REQUEST_JOB_STEP_PIDS": ("RESPONSE_JOB_STEP_PIDS", "sstat"),
+    "REQUEST_JOB_ID": ("RESPONSE_JOB_ID", "scontrol pidinfo"),
+    "REQUEST_NETWORK_CALLERID": ("RESPONSE_NETWORK_CALLERID", "pam_slurm_adopt, which no image has"),
+}
+"""slurmd answers these otherwise than by a return code: question → answer, and who asks.
+
+REQUEST_REATTACH_TASKS is answered on a connection of slurmd's own, and nobody answers that.
+"""
 READ_OF_USERS = {name for name, who in TAKEN.items() if who is not Listens.SLURM}
 
 NAMES = f"""

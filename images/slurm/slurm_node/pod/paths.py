@@ -35,8 +35,8 @@ DOOR = Path(shared.DOOR)
 SLURMD = Path(shared.SLURMD)
 SLURMD_START = Path("/usr/libexec/slurm-node/slurmd")
 """Program that fetches the configuration and becomes slurmd (native/programs/slurmd_start.c)."""
-SSHD_LINES = Path("/usr/libexec/slurm-node/sshd_lines.so")
-"""Library that bounds what sshd reads of users' keys (native/login/sshd_lines.c)."""
+SSHD_GUARD = Path("/usr/libexec/slurm-node/sshd_guard.so")
+"""Library that sshd preloads (native/login/sshd_lines.c and sshd_peers.c)."""
 CONTROLLER_RUN = Path(shared.CONTROLLER_RUN)
 ETC_SLURM = Path(shared.ETC_SLURM)
 ETC_ROOTS = Path(shared.ETC_ROOTS)

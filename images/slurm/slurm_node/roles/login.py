@@ -70,7 +70,7 @@ def main() -> int:
     # Without --conf-server it listens on no port, so nobody can send it a configuration.
     sackd = Daemon("sackd", [*AS_SLURM, f"{paths.PREFIX}/sbin/sackd", "-D"], environment)
     # Users' processes do not get it: sshd makes their environment anew.
-    bounded = {"LD_PRELOAD": str(paths.SSHD_LINES)}
+    bounded = {"LD_PRELOAD": str(paths.SSHD_GUARD)}
     sshd = Daemon("sshd", ["/usr/sbin/sshd", "-D", "-e", *sshd_options(login)], bounded)
     roots = Daemon("roots-controller", [sys.executable, "-m", "slurm_node", "roots-controller"])
     daemons, tree_watch = [door.daemon(), roots], TreeWatch(mounts)
