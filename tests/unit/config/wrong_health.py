@@ -96,6 +96,11 @@ WRONG_HEALTH: list[tuple[str, Any, str]] = [
     ("health.longChecks", [{**NO_PROGRAM}], "longChecks[0]: got nothing; want exactly one of builtin and script"),
     (
         "health.longChecks",
+        [{"name": "a", "partition": "main", "builtin": "gpu-burn", "timeLimit": "1m"}],
+        "longChecks[0].timeLimit: got '1m'; want 2m or more: gpu_burn takes 30 s to end, after half of this time",
+    ),
+    (
+        "health.longChecks",
         [{**NO_PROGRAM, "script": "check.sh"}],
         "longChecks[0].script: got 'check.sh'; want an absolute",
     ),
