@@ -32,6 +32,7 @@ from tests.operator.played.played_cluster import (
     MOST,
     OUR_REASONS,
     UNFIT,
+    UNTESTED,
     WITH_PROCESSES,
     Host,
     Job,
@@ -438,15 +439,16 @@ class Model(stateful.RuleBasedStateMachine):
             assert [each.replace for each in noted[-1:]] == [replaces], f"{decided.pod} is repaired without a note"
             Model.repairs[replaces] = Model.repairs.get(replaces, 0) + 1
             self.done.append(noted[-1])
-        if isinstance(decided, Drain) and decided.reason == reasons.UPDATE:
-            self.no_node_that_served_is_begun_on_outside_of_the_window(decided.node)
+        begins = isinstance(decided, Drain) and decided.reason == reasons.UPDATE
+        too_soon = begins and self.serves_outside_of_the_window(decided.node)
         if isinstance(decided, DeletePod) and decided.purpose is Purpose.UPDATE:
             self.no_record_promises_more_than_a_deep_queue_lets_go(decided.pod)
         if isinstance(decided, Undrain) and state.first_checks:
             self.what_comes_is_tested_before_it_serves(decided.node)
         worked, taken = self.cluster.working(), self.taken | self.cluster.updating
         done = finished(execute.Executor(self.api, ours).perform(self.rest, decided))
-        if done and isinstance(decided, Drain) and decided.reason == reasons.UPDATE:
+        assert not (done and too_soon), f"{decided.node} is begun on outside of {self.cluster.update.window}"
+        if done and begins:
             pod = self.cluster.pods.get(decided.node)
             self.taken |= {decided.node} if pod and pod.k8s_node else set()
             self.what_works_again_is_taken_no_more()
@@ -469,13 +471,14 @@ class Model(stateful.RuleBasedStateMachine):
         is_larger = record is not None and record.memory > self.cluster.memory
         assert not (is_larger and self.cluster.is_queue_deep), f"{name} would be held in a deep queue"
 
-    def no_node_that_served_is_begun_on_outside_of_the_window(self, name: str) -> None:
+    def serves_outside_of_the_window(self, name: str) -> bool:
+        """Return whether the window is closed, and a node serves or did so."""
         window, pod, record = self.cluster.update.window, self.cluster.pods.get(name), self.cluster.records[name]
-        if window is None or record.reason == reasons.NEW or (pod and not pod.k8s_node):
-            return
+        if window is None or record.reason in (reasons.NEW, UNTESTED) or (pod and not pod.k8s_node):
+            return False
         since = self.cluster.now - window.first
         since = since % datetime.timedelta(weeks=1) if window.weekly else since
-        assert datetime.timedelta(0) <= since < window.duration, f"{name} is begun on outside of {window}"
+        return not datetime.timedelta(0) <= since < window.duration
 
     @stateful.invariant()
     def what_works_again_is_taken_no_more(self) -> None:

@@ -57,6 +57,19 @@ def test_a_repaired_node_that_is_smaller_than_its_record_waits_for_a_deep_queue_
     model.teardown()
 
 
+def test_an_update_remembers_what_it_took_of_nodes_that_were_to_leave_for_a_moment() -> None:
+    """Once an update took the other node, too: `update.maxUnavailable` was exceeded."""
+    model = played(2)
+    model.change_the_size_of_nodes(memory=2)
+    model.the_operator_passes()
+    model.the_operator_passes()
+    assert model.cluster.pods["cpu-1"].phase == "ending"
+    model.edit_the_number_twice(size=0, later=2)
+    model.the_operator_passes()
+    assert not model.cluster.records["cpu-0"].is_held
+    model.teardown()
+
+
 def test_an_update_that_makes_such_a_node_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     model = shrinking_in_a_deep_queue()
     goes_on(model, 6)

@@ -118,8 +118,8 @@ def waiting_for_window(state: NodeSetState) -> frozenset[str] | None:
 
 
 def taken(state: NodeSetState) -> frozenset[str]:
-    """Nodes that stay, that an update has taken, and that have not worked since."""
-    return frozenset(worker.name for worker in state.members() if _is_taken(state, worker))
+    """Nodes that an update has taken and that have not worked since; those that leave may be wanted again."""
+    return frozenset(worker.name for worker in state.workers.values() if worker.is_there and _is_taken(state, worker))
 
 
 def begun(state: NodeSetState, actions: Iterable[Action]) -> frozenset[str]:
