@@ -1,5 +1,6 @@
 """The whole cluster: every component, then the custom resources that the operator reads."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pulumi
@@ -196,7 +197,7 @@ class SlurmCluster(Component):
         )
 
 
-def _services(config: Config, ready: list[pulumi.Resource], opts: pulumi.ResourceOptions) -> list[Component]:
+def _services(config: Config, ready: Sequence[pulumi.Resource], opts: pulumi.ResourceOptions) -> list[Component]:
     """What the cluster has once, besides its nodes and logins."""
     return [
         configuration.Configuration("configuration", config, ready, opts),

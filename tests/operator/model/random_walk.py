@@ -439,22 +439,22 @@ class Model(stateful.RuleBasedStateMachine):
             assert [each.replace for each in noted[-1:]] == [replaces], f"{decided.pod} is repaired without a note"
             Model.repairs[replaces] = Model.repairs.get(replaces, 0) + 1
             self.done.append(noted[-1])
-        begins = isinstance(decided, Drain) and decided.reason == reasons.UPDATE
-        too_soon = begins and self.serves_outside_of_the_window(decided.node)
+        begins = decided.node if isinstance(decided, Drain) and decided.reason == reasons.UPDATE else ""
+        too_soon = begins and self.serves_outside_of_the_window(begins)
         if isinstance(decided, DeletePod) and decided.purpose is Purpose.UPDATE:
             self.no_record_promises_more_than_a_deep_queue_lets_go(decided.pod)
         if isinstance(decided, Undrain) and state.first_checks:
             self.what_comes_is_tested_before_it_serves(decided.node)
         worked, taken = self.cluster.working(), self.taken | self.cluster.updating
         done = finished(execute.Executor(self.api, ours).perform(self.rest, decided))
-        assert not (done and too_soon), f"{decided.node} is begun on outside of {self.cluster.update.window}"
+        assert not (done and too_soon), f"{begins} is begun on outside of {self.cluster.update.window}"
         if done and begins:
-            pod = self.cluster.pods.get(decided.node)
-            self.taken |= {decided.node} if pod and pod.k8s_node else set()
+            pod = self.cluster.pods.get(begins)
+            self.taken |= {begins} if pod and pod.k8s_node else set()
             self.what_works_again_is_taken_no_more()
             out = [name for name in self.taken if self.cluster.is_well_but_for_us(name)]
             # One that comes back from its repair, say, and does not work is out already: its drain takes nothing away.
-            takes_one = decided.node in worked or decided.node not in taken
+            takes_one = begins in worked or begins not in taken
             too_many = len(out) > state.node_set.update.room(state.wanted) and takes_one
             assert not too_many, f"too many at once: {out}"
 

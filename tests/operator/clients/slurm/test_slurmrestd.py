@@ -236,7 +236,7 @@ def test_a_reservation_whose_nodes_cannot_be_read_hides_no_other(fake: FakeSlurm
     odd, later = ask(fake, key_file, lambda rest: rest.reservations())
     assert odd.nodes is EVERY_NODE
     assert "cpu-[0-" in odd.unread
-    assert (later.nodes, later.unread) == ({"cpu-1"}, "")
+    assert (later.nodes, later.unread) == (frozenset({"cpu-1"}), "")
 
 
 def test_a_suspended_job_shows_in_the_memory_of_its_node(fake: FakeSlurmrestd, key_file: Path) -> None:
