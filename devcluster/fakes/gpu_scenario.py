@@ -75,7 +75,6 @@ MODES: Final[Mapping[str, Mapping[str, str]]] = {
     "anothers": {"closed": "4"},
     "unreadable": {"refused": "999"},
     "other_product": {"name": "NVIDIA X1"},
-    "h200": {"name": "NVIDIA H200"},
     "old": dict.fromkeys(("recovery", "fabric", "mig", "application_clock"), "-"),
 }
 """Mode → facts of a GPU in it; others are those of one that is well."""

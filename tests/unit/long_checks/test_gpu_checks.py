@@ -152,7 +152,7 @@ def test_what_the_tools_said_on_real_gpus_is_understood(
     tmp_path: Path, builtin: str, check: dict[str, Any], expected: int
 ) -> None:
     tools = {TOOLS[builtin]: f'[ "$1" = -h ] || cat {RECORDED / TOOLS[builtin]}.txt'} | MPI
-    told = gpu_scenario.text({0: "h200"}, gpus=1)
+    told = gpu_scenario.text(gpus=1) + "0 name NVIDIA H200\n"
     assert status(tmp_path, tools, told, builtin=builtin, **check) == expected
 
 
