@@ -14,6 +14,8 @@ from tests.image.small_cluster import SmallCluster
 BREAK, MEND = (f"mount -o remount,bind,{how} /run/jail" for how in ("ro", "rw"))
 REASON = "/run/jail is read-only"
 ASK = "/opt/slurm/bin/sinfo -h -o '%T %E'"
+BY_SLURM = ("batch job complete failure", "Prolog error")
+"""Slurm's reasons: of a job that slurmstepd could not start, and of one whose prolog had already refused it."""
 PROBES_SAY = f"printf '{REASON}: told by a probe' > /run/slurm-node/broken"
 """As the entry would write it in the moment before it drains (slurm_node/conditions/jail_watch.py)."""
 
@@ -66,7 +68,7 @@ def test_a_node_that_refused_a_job_takes_jobs_again_also_where_no_probe_ever_fai
         assert cluster.pod(BREAK).returncode == 0
         try:
             assert cluster.ssh("sbatch --wrap true").returncode == 0
-            cluster.wait("Slurm drains", lambda: "batch job complete failure" in cluster.pod(ASK).stdout, 60)
+            cluster.wait("Slurm drains", lambda: any(why in cluster.pod(ASK).stdout for why in BY_SLURM), 60)
         finally:
             assert cluster.pod(MEND).returncode == 0
     cluster.wait("the node is idle", lambda: cluster.pod(ASK).stdout.startswith("idle"), 90)
