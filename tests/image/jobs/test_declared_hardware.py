@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -22,12 +23,25 @@ NODE_SET = {
 }
 GPUS = "for number in 0 1; do mknod /dev/nvidia$number c 1 3; done; "
 """Null devices, in the place of GPUs."""
+NUMA = f"""
+made=/run/numa real=/sys/devices/system/node
+for number in 0 1; do
+    mkdir -p $made/node$number/hugepages
+    sed "s/Node 0/Node $number/" $real/node0/meminfo > $made/node$number/meminfo
+done
+printf '%x' {(1 << CORES) - 1} > $made/node0/cpumap; printf '%x' {((1 << CORES) - 1) << CORES} > $made/node1/cpumap
+echo 10 20 > $made/node0/distance; echo 20 10 > $made/node1/distance
+for list in online possible has_cpu has_memory; do echo 0-1 > $made/$list; done
+mount --bind $made $real
+"""
+"""Two NUMA nodes, each with half of the machine's CPUs."""
 ONE_THREAD = ("--threads-per-core=1", "--hint=nomultithread")
 
 
 @pytest.fixture(scope="module")
 def cluster(new_cluster: NewCluster) -> Iterator[SmallCluster]:
-    with new_cluster(node_set=NODE_SET, first=GPUS) as started:
+    options = {"SlurmdParameters": "numa_node_as_socket"}
+    with new_cluster(slurm={"options": options}, node_set=NODE_SET, first=GPUS + NUMA) as started:
         yield started
 
 
@@ -36,6 +50,11 @@ def test_a_node_registers_what_its_set_declares(cluster: SmallCluster) -> None:
     cores = {"Sockets=1", f"CoresPerSocket={CORES}", "ThreadsPerCore=2"}
     declared = {f"CPUTot={CPUS}", *cores, "MemSpecLimit=64"}
     assert declared - {*shown} == set(), shown
+
+
+def test_slurmd_counts_numa_nodes_as_sockets_if_asked_and_registers_what_is_declared(cluster: SmallCluster) -> None:
+    counted = re.findall(r"SocketsPerBoard=(\d+:\d+)\(hw\)", cluster.log(WORKER))
+    assert {*counted} == {"1:2"}, "declared, and counted"
 
 
 def test_a_job_has_both_threads_of_its_core(cluster: SmallCluster) -> None:
