@@ -110,9 +110,10 @@ class Model(stateful.RuleBasedStateMachine):
         self.cluster.revision += 1
         self.cluster.broken.add(self.cluster.revision)
 
-    @stateful.rule(paused=st.booleans(), hold=st.sampled_from(["", "pulumi up is under way"]))
-    def pause_or_go_on(self, paused: bool, hold: str) -> None:
+    @stateful.rule(paused=st.booleans(), hold=st.sampled_from(["", "pulumi up is under way"]), tested=st.booleans())
+    def pause_or_go_on_and_perhaps_test_nodes_before_jobs(self, paused: bool, hold: str, tested: bool) -> None:
         self.cluster.update, self.hold = dataclasses.replace(self.cluster.update, paused=paused), hold
+        self.cluster.first_checks = (FIRST_CHECK,) if tested else ()
 
     @stateful.rule(window=st.sampled_from([*WINDOWS]), by=st.integers(0, 1))
     def edit_the_window_and_perhaps_the_template(self, window: str, by: int) -> None:
@@ -131,14 +132,6 @@ class Model(stateful.RuleBasedStateMachine):
         self.cluster.revision += 1
 
     @stateful.rule()
-    def a_long_check_comes_before_jobs_or_no_more(self) -> None:
-        self.cluster.first_checks = () if self.cluster.first_checks else (FIRST_CHECK,)
-
-    @stateful.rule()
-    def long_checks_pass(self) -> None:
-        self.cluster.long_checks_pass()
-
-    @stateful.rule()
     def slurmctld_starts_anew(self) -> None:
         self.cluster.slurmctld_starts_anew()
 
@@ -148,6 +141,7 @@ class Model(stateful.RuleBasedStateMachine):
 
     @stateful.rule()
     def kubernetes_steps(self) -> None:
+        self.cluster.long_checks_pass()
         self.cluster.kubernetes_steps()
 
     @stateful.rule()
