@@ -431,8 +431,6 @@ class Model(stateful.RuleBasedStateMachine):
             replaces = decided.purpose is Purpose.ELSEWHERE
             noted = [each for each in self.cluster.restarts if each.node == decided.pod]
             assert [each.replace for each in noted[-1:]] == [replaces], f"{decided.pod} is repaired without a note"
-            Model.repairs[replaces] = Model.repairs.get(replaces, 0) + 1
-            self.done.append(noted[-1])
         begins = decided.node if isinstance(decided, Drain) and decided.reason == reasons.UPDATE else ""
         too_soon = begins and self.serves_outside_of_the_window(begins)
         if isinstance(decided, DeletePod) and decided.purpose is Purpose.UPDATE:
@@ -442,6 +440,10 @@ class Model(stateful.RuleBasedStateMachine):
         worked, taken = self.cluster.working(), self.taken | self.cluster.updating
         done = finished(execute.Executor(self.api, ours).perform(self.rest, decided))
         assert not (done and too_soon), f"{begins} is begun on outside of {self.cluster.update.window}"
+        if done and isinstance(decided, DeletePod) and decided.purpose in (Purpose.ANEW, Purpose.ELSEWHERE):
+            replaces = decided.purpose is Purpose.ELSEWHERE
+            Model.repairs[replaces] = Model.repairs.get(replaces, 0) + 1
+            self.done += [each for each in self.cluster.restarts if each.node == decided.pod][-1:]
         if done and begins:
             pod = self.cluster.pods.get(begins)
             self.taken |= {begins} if pod and pod.k8s_node else set()

@@ -12,7 +12,7 @@ from slurm_operator.state.slurm import SlurmNode
 
 from contract import names, reasons
 from tests.operator.model.random_walk import Model
-from tests.operator.played.played_cluster import BROKEN
+from tests.operator.played.played_cluster import BROKEN, Job
 
 
 def played(size: int) -> Model:
@@ -67,6 +67,22 @@ def test_an_update_remembers_what_it_took_of_nodes_that_were_to_leave_for_a_mome
     model.edit_the_number_twice(size=0, later=2)
     model.the_operator_passes()
     assert not model.cluster.records["cpu-0"].is_held
+    model.teardown()
+
+
+def test_a_repair_that_was_refused_is_no_repair() -> None:
+    """The operator's lease ended before its pod was deleted, and the next pass deleted it."""
+    model = played(4)
+    model.a_machine_fails_and_then_nobody_knows(number=1, then="Unknown")
+    model.cluster.jobs.append(Job("cpu-2"))
+    model.cluster.slurmctld_forgets(["cpu-2"])
+    model.the_operator_passes()
+    model.time_passes(351)
+    model.the_machines_of_the_first_nodes_get_sick_together(nodes=3, stay=False)
+    model.a_node_stays_sick_for_hours_wherever_it_starts(ordinal=3)
+    model.change_the_template_to_one_that_does_not_work()
+    model.the_operator_passes_with_half_listings_and_dies(checks=2, later=set(), lost={0})
+    model.a_node_stays_sick_for_hours_wherever_it_starts(ordinal=0)
     model.teardown()
 
 
