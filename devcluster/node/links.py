@@ -22,6 +22,8 @@ DEADLINE_SECONDS = 20
 FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 FORWARDING_WAS_OFF = Path("/run/pulumi-slurm.forwarding-was-off")
 HOST_END_PREFIX = "ps-"
+TAKEN = "start again for another"
+"""Ends what a supervisor says whose subnet another instance took in the last moment."""
 
 
 class NoSubnetError(RuntimeError):
@@ -135,7 +137,7 @@ def connect(instance: Instance, subnet: Subnet, process: int) -> None:
     owner = _owner(subnet.network, read_networks(host))
     if owner:
         # It was free when chosen. An instance of another state root took it since.
-        raise RuntimeError(f"subnet {subnet} is in use now by {owner}: start again for another")
+        raise RuntimeError(f"subnet {subnet} is in use now by {owner}: {TAKEN}")
     mtu = str(mtu_to_the_world())
     run("ip", "link", "add", host, "mtu", mtu, "type", "veth", "peer", "name", node, "mtu", mtu)
     run("ip", "link", "set", host, "alias", f"devcluster instance {instance.name} ({instance.state})")

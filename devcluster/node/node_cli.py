@@ -41,6 +41,7 @@ from devcluster.standin import kubeconfig as credentials
 KUBECTL_SECONDS = 120
 SUPERVISOR_SECONDS = 5
 INIT_SECONDS = 60
+SUBNET_TRIES = 3
 CONTAINERD_SECONDS = 60
 READY_SECONDS = 120
 STOP_SECONDS = 40
@@ -98,15 +99,13 @@ def start(
     # Volumes hold other users' programs and files, so only the host's root may enter here.
     instance.state.chmod(0o700)
     with instance.being_started(), Step(f"starting the node of instance {instance.name}"):
-        was_running = instance.is_running()
-        changed = writing.write(_describe(instance, binaries, checkout))
-        if store and not was_running:
-            image_store.fill(instance.state, store)
-        if not was_running:
-            instance_supervisor.start(instance, instance.state / "supervisor.log", owner)
-        runtime = _wait_for_init(instance)
-        if was_running and changed:
-            os.kill(runtime.init, signal.SIGHUP)
+        if instance.is_running():
+            changed = writing.write(_describe(instance, binaries, checkout))
+            runtime = _wait_for_init(instance)
+            if changed:
+                os.kill(runtime.init, signal.SIGHUP)
+        else:
+            runtime = _begin(instance, binaries, checkout, owner, store)
     with Step("waiting for the API server"):
         url, deadline = f"https://{address(instance)}:6443", time.monotonic() + control_plane.READY_SECONDS
         try:
@@ -248,6 +247,22 @@ def _describe(instance: Instance, binaries: Path, checkout: Path) -> NodeFacts:
             say(f"  subnet {had} is in use now by {owner}: taking {subnet}")
         instance.describe(Description(str(checkout), str(subnet)))
     return NodeFacts(instance, binaries, Path(containerd), cni, subnet, links.mtu_to_the_world())
+
+
+def _begin(instance: Instance, binaries: Path, checkout: Path, owner: int | None, store: Path | None) -> Runtime:
+    """Start a node's supervisor; once more where an instance of another state root took its subnet meanwhile."""
+    for number in range(SUBNET_TRIES):
+        writing.write(_describe(instance, binaries, checkout))
+        if store and number == 0:
+            image_store.fill(instance.state, store)
+        instance_supervisor.start(instance, instance.state / "supervisor.log", owner)
+        try:
+            return _wait_for_init(instance)
+        except StepFailed as error:
+            if number == SUBNET_TRIES - 1 or not str(error).endswith(links.TAKEN):
+                raise
+            say(f"  {error}")
+    raise AssertionError("the last try returns or raises")
 
 
 def _wait_for_init(instance: Instance) -> Runtime:

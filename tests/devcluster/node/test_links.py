@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import functools
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from devcluster.machine.progress import StepFailed
+from devcluster.node import links, node_cli
 from devcluster.node.instance import Instance
 from devcluster.node.links import POOL, NoSubnetError, Subnet, choose, host_end, networks_of_host, node_end
 
@@ -66,3 +69,27 @@ def test_instances_of_the_same_name_in_two_state_roots_share_nothing_on_the_host
     assert one.name_on_host != other.name_on_host
     assert host_end(one) != host_end(other)
     assert all(len(each) <= 15 for each in (host_end(one), node_end(one)))
+
+
+@pytest.mark.parametrize(("words", "starts"), [(links.TAKEN, 2), ("no room", 1)], ids=["taken", "another fault"])
+def test_a_node_whose_subnet_was_taken_meanwhile_starts_with_another(
+    words: str, starts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+
+    def ended_once(instance: Instance) -> str:
+        if len(started) == 1:
+            raise StepFailed(f"the node ended while it was started: RuntimeError: {words}")
+        return "runtime"
+
+    monkeypatch.setattr(node_cli, "_describe", lambda *_: None)
+    monkeypatch.setattr(node_cli.writing, "write", lambda _: True)
+    monkeypatch.setattr(node_cli.instance_supervisor, "start", lambda *_: started.append("supervisor"))
+    monkeypatch.setattr(node_cli, "_wait_for_init", ended_once)
+    begin = functools.partial(node_cli._begin, Instance("a", tmp_path), tmp_path, tmp_path, None, None)
+    if starts == 1:
+        with pytest.raises(StepFailed, match=words):
+            begin()
+    else:
+        assert begin() == "runtime"
+    assert len(started) == starts
