@@ -198,7 +198,7 @@ class SlurmCluster(Component):
 
 
 def _services(config: Config, ready: Sequence[pulumi.Resource], opts: pulumi.ResourceOptions) -> list[Component]:
-    """What the cluster has once, besides its nodes and logins."""
+    """Return the parts that the cluster has once, besides its nodes and logins."""
     return [
         configuration.Configuration("configuration", config, ready, opts),
         network_policies.NetworkPolicies("network-policies", config, ready, opts),

@@ -30,7 +30,7 @@ SOURCES = (
 IMPORTED_FROM = (".", "health", "images/slurm", "packages")
 IMAGE = "image"
 RENDERED = "rendered.json"
-"""What a bundle has besides: the slurm image's root, and what tests/gpu/rendered.py wrote."""
+"""Names in a bundle, besides the sources: the slurm image's root, and the file of tests/gpu/rendered.py."""
 OLDEST_PYTHON = (3, 11)
 
 

@@ -85,7 +85,7 @@ def image() -> Path:
 
 @pytest.fixture(scope="session")
 def rendered() -> dict[str, Any]:
-    """What rendered.py wrote."""
+    """Return the content of the file of rendered.py."""
     file = os.environ.get("PULUMI_SLURM_RENDERED")
     if not file:
         pytest.skip("no configuration: use --from with a file that --bundle wrote")
@@ -94,7 +94,7 @@ def rendered() -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def specification(device_files: list[Path], recorded: Path | None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the container toolkit does to a container with this machine's GPUs."""
+    """Return the container toolkit's specification of a container with this machine's GPUs."""
     try:
         described = toolkit.describe(tmp_path_factory.mktemp("cdi"))
     except toolkit.Refused as error:

@@ -1,4 +1,4 @@
-"""What tests of GPUs need of the program: `python -m tests.gpu.rendered FILE` writes it as JSON.
+"""Files of the program for tests of GPUs: `python -m tests.gpu.rendered FILE` writes them as JSON.
 
 A machine with GPUs may lack the program's packages, so a bundle brings this file. The type and number of GPUs are put
 in where the tests run.
@@ -23,7 +23,7 @@ LONG_CHECKS = {
 }
 """With thresholds of their own: those of a product are about eight GPUs."""
 CLUSTERS = {"whole": {}, "shards": {"shards": 4}}
-"""What the configuration says besides of GPUs."""
+"""Further fields of `gpus`, for each cluster."""
 
 
 def main(file: Path) -> None:

@@ -1,6 +1,6 @@
-"""What NVIDIA's container toolkit does to a container, done to a pod of a small cluster.
+"""NVIDIA's container toolkit for a pod of a small cluster.
 
-The toolkit itself describes it: nvidia-ctk writes a CDI specification, with device files, mounts of the driver's files
+nvidia-ctk writes what the toolkit does: a CDI specification, with device files, mounts of the driver's files
 and hooks. A container runtime carries it out; here it is this file: `python3 toolkit.py SPECIFICATION ROOT`.
 """
 

@@ -67,7 +67,7 @@ def _ssh_key(image: Path, kind: str, name: str) -> tuple[bytes, bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """What the program makes of a configuration.
+    """Files and variables that the program makes of a configuration.
 
     Attributes:
         files: name of each of Slurm's files → its text.

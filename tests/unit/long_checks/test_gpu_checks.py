@@ -25,7 +25,7 @@ REPORT = 'echo "$@" >"${0%/*}/report"'
 WORDS = {"1": "DOWN", "4": "ACTIVE"}
 """Of a port's state in sysfs."""
 RECORDED = Path(__file__).parent / "recorded"
-"""What tools said on an NVIDIA H200 and, gpu_burn, an H100 (tests/gpu/test_long_checks.py): one GPU each."""
+"""Words of the tools on an NVIDIA H200 and, gpu_burn, an H100 (tests/gpu/test_long_checks.py): one GPU each."""
 TOOLS = {"all-reduce": "all_reduce_perf", "nvbandwidth": "nvbandwidth", "gpu-burn": "gpu_burn"}
 ASKED = {
     "all_reduce_perf": ["-b", "1G", "-e", "4G", "-f", "2", "-g", "1"],
