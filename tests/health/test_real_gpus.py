@@ -1,8 +1,9 @@
-"""Promises about GPUs whose NVML was asked by `make test-gpu RECORD=DIR` (tests/gpu/test_nvml.py) on a real machine."""
+"""Promises about real GPUs, whose NVML and nvidia-smi `make test-gpu RECORD=DIR` asked (tests/gpu)."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from node_health import catalogue, run
 from node_health.check import Applies, Machine
 from node_health.node import Declared
+from node_health.sources import nvidia_smi
 from node_health.sources import nvml as source
 from node_health.sources.counters import Increase
 from node_health.sources.gpu_facts import NOT_SUPPORTED, Fact, Gpu, Refusal, Snapshot
@@ -18,7 +20,9 @@ from node_health.verdict import Finding, Skipped, Verdict
 from tests.health.fakes import fake_machine
 from tests.health.fakes.nvml import Nvml
 
-RECORDED = {file.stem: file for file in (Path(__file__).parent / "recorded").glob("*.json")}
+FOLDER = Path(__file__).parent / "recorded"
+RECORDED = {file.stem.partition("_")[0]: file for file in FOLDER.glob("*_nvml.json")}
+LISTED = r"GPU \d+: (.*) \(UUID: (.*)\)\n"
 
 
 def snapshot(file: Path) -> Snapshot:
@@ -46,6 +50,15 @@ def test_a_real_machine_that_is_well_passes_every_check_that_applies(name: str) 
     assert {check: answer for check, answer in found.items() if answer.verdict is not Verdict.PASS} == {}
     assert len(found) > 10
     assert all(isinstance(answer, Skipped) for check, answer in answers.items() if check not in found)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_nvidia_smi_of_a_real_machine_says_the_same(name: str) -> None:
+    said = snapshot(RECORDED[name])
+    asked = nvidia_smi.Asked(0, (FOLDER / f"{name}_node-health.csv").read_text())
+    assert nvidia_smi.judge(asked, len(said.gpus)).verdict is Verdict.PASS
+    listed = re.findall(LISTED, (FOLDER / f"{name}_list.txt").read_text())
+    assert listed == [(gpu.name, gpu.uuid) for gpu in said.gpus]
 
 
 @pytest.mark.parametrize("name", RECORDED)
