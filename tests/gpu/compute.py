@@ -67,7 +67,7 @@ def main() -> dict[str, object]:
     places = [ctypes.c_uint64() for _ in range(3)]
     for place in places:
         call("cuMemAlloc_v2", ctypes.byref(place), ctypes.sizeof(row))
-    for place, numbers in zip(places, (left, right)):  # noqa: B905 - the last place is the sums'
+    for place, numbers in zip(places[:2], (left, right), strict=True):
         call("cuMemcpyHtoD_v2", place, numbers, ctypes.sizeof(row))
     given = (ctypes.c_void_p * 3)(*(ctypes.cast(ctypes.byref(place), ctypes.c_void_p).value for place in places))
     call("cuLaunchKernel", function, BLOCKS, 1, 1, THREADS, 1, 1, 0, None, given, None)

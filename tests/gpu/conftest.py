@@ -79,6 +79,7 @@ def image() -> Path:
     """The slurm image's root, unpacked by the runner."""
     folder = os.environ.get("PULUMI_SLURM_IMAGE")
     if not folder:
+        # `make test-gpu` brings it; pytest by hand does not.
         pytest.skip("no slurm image: use --from with a file that --bundle wrote")
     return Path(folder)
 
@@ -88,6 +89,7 @@ def rendered() -> dict[str, Any]:
     """Return the content of the file of rendered.py."""
     file = os.environ.get("PULUMI_SLURM_RENDERED")
     if not file:
+        # `make test-gpu` brings it; pytest by hand does not.
         pytest.skip("no configuration: use --from with a file that --bundle wrote")
     return json.loads(Path(file).read_text())
 
@@ -111,9 +113,11 @@ def groups() -> Iterator[Path]:
     try:
         made = v2_groups.make(folder)
     except OSError as error:
+        # A machine with cgroup v1, or a container that may make none: slurmstepd could constrain nothing.
         pytest.skip(f"no groups of cgroup v2 with controllers can be made here: {error}")
     try:
         if missing := CONTROLLERS - set((made / "cgroup.controllers").read_text().split()):
+            # Version 1 has them then, as on machines that mount both: Slurm takes one version.
             pytest.skip(f"cgroup v2 lacks the controllers {', '.join(sorted(missing))} here")
         yield made
     finally:
@@ -126,6 +130,7 @@ def product(nvidia_smi: Path) -> str:
     listed = subprocess.run([nvidia_smi, "-L"], capture_output=True, text=True, timeout=60, check=True).stdout
     names = set(re.findall(r"^GPU \d+: (.+) \(UUID", listed, re.MULTILINE))
     if len(names) != 1:
+        # A node set's workers are declared here with GPUs of one type.
         pytest.skip(f"this machine has GPUs of several types, or none: {listed}")
     return names.pop()
 
@@ -143,6 +148,7 @@ def new_cluster(
 ) -> NewGpuCluster:
     """Starts slurmctld and a worker with this machine's GPUs; the image's own root stands for the jail's."""
     if shutil.which("ip") is None:
+        # A GPU machine that is no Kubernetes node may lack it, and the image has none.
         pytest.skip("there is no ip (iproute2) for the cluster's network")
 
     @contextmanager

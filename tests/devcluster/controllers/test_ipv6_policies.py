@@ -17,7 +17,7 @@ from components.kubernetes.manifest import labels
 from devcluster.controllers.policy_rules import Pod, World, ruleset
 from tests.unit.samples import SMALL
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces")
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces, which only root may")
 
 CONFIG = parse(SMALL)
 POD, ELSEWHERE, OPEN_PORT = "fd53:1::2", "fd53:2::2", 443

@@ -253,7 +253,7 @@ class PlayedCluster:
         record = self.records[name]
         record.started, record.refused, record.reboot = self.now, pod.memory < record.memory, ""
         if record.refused and record.user == names.SLURM_USER:
-            # A reboot took the person's name from his drain, and Slurm drains such a node itself (limits.md).
+            # slurmctld puts its own reason in the place of a person's then (validate_node_specs; limits.md).
             self.foreign.pop(name, None)
         if record.refused and name not in self.foreign:
             record.drain(TOO_LARGE, names.SLURM_USER, self.now)
