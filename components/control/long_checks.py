@@ -205,6 +205,11 @@ def _least(check: LongCheck) -> str:
     return f"its GPUs' {check.builtin.unit}" if check.least is None else f"{check.least} {check.builtin.unit}"
 
 
+def _due(check: LongCheck) -> dict[str, int | str]:
+    """Return when a check's nodes are due, as the SlurmCluster has it."""
+    return {"schedule": check.schedule} if check.schedule else {"everySeconds": duration_seconds(check.every)}
+
+
 def declared_checks(config: Config) -> list[dict[str, Any]]:
     """Return the long checks as the SlurmCluster has them."""
     members = {partition.name: partition.node_sets for partition in config.effective_partitions}
@@ -213,7 +218,7 @@ def declared_checks(config: Config) -> list[dict[str, Any]]:
             "name": check.name,
             "partition": check.partition,
             "nodeSets": members[check.partition],
-            "everySeconds": duration_seconds(check.every),
+            **_due(check),
             "timeLimitMinutes": check.minutes,
             "sharePercent": check.share_percent,
             "nodes": check.nodes,

@@ -36,6 +36,8 @@ CHECK: dict[str, Any] = {
     "drains": True,
     "script": "#!/bin/sh\n",
 }
+NEVER = {key: value for key, value in CHECK.items() if key != "everySeconds"}
+SCHEDULED = NEVER | {"schedule": "*/30 0-6/2 1,15 JAN-mar 7"}
 
 
 @pytest.mark.parametrize(
@@ -84,6 +86,12 @@ CHECK: dict[str, Any] = {
         ("SlurmCluster", "test", CLUSTER | {"login": "No Name"}, "spec.login"),
         ("SlurmCluster", "test", CLUSTER | {"hangs": [HANGS | {"afterSeconds": 315_360_001}]}, "hangs[0].afterSeconds"),
         ("SlurmCluster", "test", CLUSTER | {"longChecks": [CHECK | {"everySeconds": 315_360_001}]}, ".everySeconds"),
+        *(
+            ("SlurmCluster", "test", CLUSTER | {"longChecks": [SCHEDULED | {"schedule": wrong}]}, ".schedule")
+            for wrong in ("", "each night", "@daily", "0 3 * *", "0 3 * * * *", "0 3 L * *", "0 3 * * 1#2")
+        ),
+        ("SlurmCluster", "test", CLUSTER | {"longChecks": [CHECK | SCHEDULED]}, "one of everySeconds and schedule"),
+        ("SlurmCluster", "test", CLUSTER | {"longChecks": [NEVER]}, "one of everySeconds and schedule"),
         ("SlurmCluster", "test", CLUSTER | {"longChecks": [CHECK | {"timeLimitMinutes": 5_256_001}]}, "timeLimitMin"),
         ("SlurmCluster", "test", CLUSTER | {"loginSets": "slurm-login-data"}, "spec.loginSets"),
         ("SlurmCluster", "test", CLUSTER | {"wantedConfig": "slurm-config"}, "must be two ConfigMaps"),
@@ -190,5 +198,5 @@ def test_an_older_program_takes_nothing_from_a_crd_and_is_told_so(admin: Admin) 
 
     for crd in crds:
         words = until(functools.partial(answer, crd, None), "the policy is in force")
-        assert "this is edition 0 of the CRD, and a newer release of the program has brought edition 15" in words
-        assert answer(crd, "15") == answer(crd, "16") == ""
+        assert "this is edition 0 of the CRD, and a newer release of the program has brought edition 16" in words
+        assert answer(crd, "16") == answer(crd, "17") == ""

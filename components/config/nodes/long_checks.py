@@ -9,6 +9,7 @@ from components.config.rule import Violation, rule
 from components.config.values.files import AbsolutePath
 from components.config.values.object_names import PartitionName
 from components.config.values.quantities import Duration, WholeNumber, duration_seconds
+from components.config.values.schedules import Schedule, least_pause_seconds
 from components.config.values.validation import matching
 
 LEAST_EVERY_SECONDS: Final = 600
@@ -113,6 +114,11 @@ class LongCheck(Model):
         default=None,
     )
     every: Duration = setting("Time between two checks of a node: 10m or more.", unit="s, m or h", default="24h")
+    schedule: Schedule | None = setting(
+        "In place of every: a cron line in UTC, such as 0 3 * * *. A node is due once a tick has passed since its last "
+        "check.",
+        default=None,
+    )
     time_limit: Duration = setting(
         "Time limit of a job, in whole minutes. A job that reaches it fails.", unit="s, m or h", default="10m"
     )
@@ -183,7 +189,22 @@ class LongCheck(Model):
 
     @rule
     def _every(self) -> Iterator[Violation]:
+        if self.schedule is not None:
+            return
         if duration_seconds(self.every) < LEAST_EVERY_SECONDS:
             yield Violation("every", want=f"{LEAST_EVERY_SECONDS // 60}m or more: nodes are there for other jobs")
         elif duration_seconds(self.every) <= duration_seconds(self.time_limit):
             yield Violation("every", want=f"more than timeLimit ({self.time_limit})")
+
+    @rule
+    def _schedule(self) -> Iterator[Violation]:
+        if self.schedule is None:
+            return
+        pause = least_pause_seconds(self.schedule)
+        if "every" in self.given:
+            yield Violation("schedule", want=f"nothing beside every ({self.every}): one of the two")
+        elif pause < LEAST_EVERY_SECONDS:
+            want = f"times that are {LEAST_EVERY_SECONDS // 60}m or more apart: nodes are there for other jobs"
+            yield Violation("schedule", want=want)
+        elif pause <= duration_seconds(self.time_limit):
+            yield Violation("schedule", want=f"times further apart than timeLimit ({self.time_limit})")

@@ -4,12 +4,24 @@ from typing import Final
 
 from components.config.nodes.long_checks import CHECK_NAME, LEAST_EVERY_SECONDS, MOST_NODES, LongCheck
 from components.config.values.quantities import LONGEST_SECONDS
-from components.control.crds.schema import INT32, INT64, SECONDS, TIME, Schema, described, limits, section, text
+from components.config.values.schedules import LONGEST_SCHEDULE, SCHEDULE
+from components.control.crds.schema import (
+    INT32,
+    INT64,
+    SECONDS,
+    TIME,
+    Schema,
+    checked,
+    described,
+    limits,
+    section,
+    text,
+)
 
 _OF: Final = LongCheck.model_fields
 _NAME: Final = {**text(32), "pattern": f"^{CHECK_NAME}$"}
-_NEW: Final = ("nodes", "passes", "beforeJobs", "needs", "least")
-"""Fields that SlurmClusters of an older program lack."""
+_OPTIONAL: Final = ("everySeconds", "schedule", "nodes", "passes", "beforeJobs", "needs", "least")
+"""One of two, and fields that SlurmClusters of an older program lack."""
 _NODES: Final = {"type": "array", "maxItems": 10_000, "items": text(64)}
 
 
@@ -28,6 +40,11 @@ def declared() -> Schema:
             "description": "Time between two checks of a node.",
             **SECONDS,
             "minimum": LEAST_EVERY_SECONDS,
+        },
+        "schedule": {
+            "description": "In place of everySeconds: a cron line in UTC, at whose ticks nodes become due.",
+            **text(LONGEST_SCHEDULE),
+            "pattern": f"^{SCHEDULE}$",
         },
         "timeLimitMinutes": {
             "description": "Time limit of a job.",
@@ -48,8 +65,9 @@ def declared() -> Schema:
         "drains": described("boolean", "Whether a node that fails is drained."),
         "script": {"description": "Batch script of its jobs.", **text(16_384)},
     }
-    required = [key for key in check if key not in _NEW]
-    return _listed("Jobs that test idle nodes.", 16, section("", check, required))
+    required = [key for key in check if key not in _OPTIONAL]
+    one = checked("has(self.everySeconds) != has(self.schedule)", "must have one of everySeconds and schedule")
+    return _listed("Jobs that test idle nodes.", 16, section("", check, required, [one]))
 
 
 def told() -> Schema:

@@ -68,7 +68,7 @@ def parse_cluster(body: Mapping[str, Any]) -> Cluster:
 
 def _long_check(item: Mapping[str, Any]) -> LongCheck:
     called = {"limitMinutes": item["timeLimitMinutes"], "comesFirst": item.get("beforeJobs", False)}
-    read = {"nodeSets": tuple(item["nodeSets"]), "everySeconds": min(item["everySeconds"], _TEN_YEARS)}
+    read = {"nodeSets": tuple(item["nodeSets"]), "everySeconds": min(item.get("everySeconds", 0), _TEN_YEARS)}
     return _read(LongCheck, {**item, **called, **read})
 
 

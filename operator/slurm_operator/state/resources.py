@@ -123,7 +123,8 @@ class NodeSet:
 class LongCheck:
     """A long check of the SlurmCluster; `drains`: a node that fails is drained, else it is only told of.
 
-    A job has `nodes`. After so many `passes` in a reservation a drained node returns; 0 leaves that to a person.
+    Its nodes are due after `every_seconds`, or at the ticks of `schedule`, a cron line in UTC; the other one is 0 or
+    empty. A job has `nodes`. After so many `passes` in a reservation a drained node returns; 0 leaves that to a person.
     `comes_first`: a new or repaired node takes jobs after it has passed. `needs` are its programs, in words, and
     `least` what it is to measure, such as 400 GB/s; empty for one that measures nothing.
     """
@@ -141,6 +142,7 @@ class LongCheck:
     comes_first: bool = False
     needs: str = ""
     least: str = ""
+    schedule: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ CHECK = {
     "name": "bandwidth",
     "partition": "main",
     "nodeSets": ["cpu"],
-    "everySeconds": 3600,
+    "schedule": "0 3 1 1 *",
     "timeLimitMinutes": 5,
     "sharePercent": 50,
     "drains": True,

@@ -186,6 +186,71 @@ WRONG_HEALTH: list[tuple[str, Any, str]] = [
         [{**CHECK, "every": "0 3 * * *"}],
         "longChecks[0].every: got '0 3 * * *'; want a duration such",
     ),
+    (
+        "health.longChecks",
+        [{**CHECK, "schedule": "each night"}],
+        "longChecks[0].schedule: got 'each night'; want a cron line of five fields (minute, hour, day, month, weekday) "
+        "in UTC, such as 0 3 * * * for each day at 03:00",
+    ),
+    *(
+        (
+            "health.longChecks",
+            [{**CHECK, "schedule": wrong}],
+            f"longChecks[0].schedule: got '{wrong}'; want a cron line of five fields",
+        )
+        for wrong in (
+            "",
+            "@daily",
+            "24h",
+            "0 3 * *",
+            "0 3 * * * *",
+            "60 3 * * *",
+            "0 24 * * *",
+            "0 3 0 * *",
+            "0 3 32 * *",
+            "0 3 * 13 *",
+            "0 3 * * 8",
+            "0 3 * * MOND",
+            "0 3 * * 1-",
+            "0 3 * * ,",
+            "0 3 */0 * *",
+            "0 3 L * *",
+            "0 3 * * 1#2",
+            "0 3 30 2 *",
+            "0 3 5-2 * *",
+            "0 3 * * FRI-MON",
+            "0  3 * * *",
+            "CRON_TZ=UTC 0 3 * * *",
+        )
+    ),
+    (
+        "health.longChecks",
+        [{**CHECK, "schedule": "0 24 * * *"}],
+        "for each day at 03:00; this one has a bad hour",
+    ),
+    (
+        "health.longChecks",
+        [{**CHECK, "schedule": 3}],
+        "longChecks[0].schedule: got 3; want a cron line of five fields",
+    ),
+    (
+        "health.longChecks",
+        [{**CHECK, "schedule": "0 3 * * *", "every": "24h"}],
+        "longChecks[0].schedule: got '0 3 * * *'; want nothing beside every (24h): one of the two",
+    ),
+    *(
+        (
+            "health.longChecks",
+            [{**CHECK, "schedule": often}],
+            f"longChecks[0].schedule: got '{often}'; want times that are 10m or more apart: nodes are there for other",
+        )
+        for often in ("* * * * *", "*/7 3 * * *", "0,5 3 1 1 *", "55,0 23,0 * * *")
+    ),
+    (
+        "health.longChecks",
+        [{**CHECK, "schedule": "0 3,4 * * *", "timeLimit": "1h"}],
+        "longChecks[0].schedule: got '0 3,4 * * *'; want times further apart than timeLimit (1h)",
+    ),
     ("health.longChecks", [{**CHECK, "every": "5m"}], "longChecks[0].every: got '5m'; want 10m or more"),
     (
         "health.longChecks",

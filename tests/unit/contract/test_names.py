@@ -99,7 +99,7 @@ def test_a_changed_crd_has_a_new_edition() -> None:
     editions |= {"5": "308193427929c1b3", "6": "edf59450b3bf2391", "7": "f3d0ab4ef63cc60e", "8": "92dd8dfa055a9edf"}
     editions |= {"9": "e138e732760cf71c", "10": "43fffb7bfe7c86ac", "11": "43071799b545a2d8"}
     editions |= {"12": "c5ed5a1eeafb1d91", "13": "9fac04606585227e", "14": "012a744745400ac7"}
-    editions |= {"15": "4c192034849c6349"}
+    editions |= {"15": "4c192034849c6349", "16": "9dabbca4f5068205"}
     crds = files.definitions()
     (edition,) = {crd["metadata"]["annotations"][crd_policy.EDITION] for crd in crds}
     content = json.dumps([crd["spec"] for crd in crds], sort_keys=True)
@@ -120,13 +120,15 @@ def test_the_crds_are_those_of_the_resources_that_the_program_makes() -> None:
     people = [{"name": "boss", "sshPublicKeys": [SSH_KEY], "admin": True}]
     accounts = {"mode": "mariadb", "accounts": [{"name": "physics"}]}
     check = {"name": "bandwidth", "partition": "main", "builtin": "memory-bandwidth", "least": 1}
+    checks = [check, {**check, "name": "nightly", "schedule": "0 3 * * *"}]
     hanging = [{"name": "main", "nodeSets": ["cpu"], "hangs": {"after": "2h"}}]
-    more = changed("partitions", hanging, changed("health.longChecks", [check], changed("accounting", accounts)))
+    more = changed("partitions", hanging, changed("health.longChecks", checks, changed("accounting", accounts)))
     named = parse(changed("login", {"users": people, "sets": [{"name": "data"}]}, more))
     cluster = {**slurm_cluster.cluster_resource(named)["spec"], "revision": "x"}
-    (declared,), (hangs,) = cluster["longChecks"], cluster["hangs"]
+    (declared, nightly), (hangs,) = cluster["longChecks"], cluster["hangs"]
     assert hangs.keys() == properties["SlurmCluster"]["properties"]["hangs"]["items"]["properties"].keys()
-    assert declared.keys() == properties["SlurmCluster"]["properties"]["longChecks"]["items"]["properties"].keys()
+    keys = properties["SlurmCluster"]["properties"]["longChecks"]["items"]["properties"].keys()
+    assert (declared.keys() | nightly.keys(), declared.keys() ^ nightly.keys()) == (keys, {"everySeconds", "schedule"})
     window = Window(start="Sun 03:00", duration="4h")
     more = {"update": Update(deadline="1h", window=window), "features": ["fast"], "feature_labels": ["zone"]}
     h100 = CONFIG.node_sets[0].model_copy(update={**more, "topology": [Place(name="fabric", unit="rack1")]})

@@ -71,6 +71,15 @@ EFFECTS: Final[list[Effect]] = [
         lambda c: [check["beforeJobs"] for check in long_checks(c)],
         [True],
     ),
+    *(
+        (
+            "health.longChecks",
+            [{"name": "site", "partition": "main", "script": "/opt/check", "timeLimit": "5m", "schedule": line}],
+            lambda c: [(check.get("schedule"), check.get("everySeconds")) for check in long_checks(c)],
+            [(line, None)],
+        )
+        for line in ("0 3 * * *", "*/10 0-6/2 1,15 JAN-mar 7", "30 2 * * mon-FRI", "0 0 29 2 *")
+    ),
     (
         "health.longChecks",
         [{"name": "disk", "partition": "main", "builtin": "disk", "least": 200, "directory": "/scratch"}],
@@ -120,7 +129,7 @@ EFFECTS: Final[list[Effect]] = [
 
 _CHECK: Final = (
     *("name", "partition", "builtin", "script", "nodes", "least", "every", "timeLimit", "sharePercent", "reaction"),
-    *("returnAfterPasses", "beforeJobs", "directory"),
+    *("returnAfterPasses", "beforeJobs", "directory", "schedule"),
 )
 PATHS: Final = {
     *(f"health.nodeConditions.{key}" for key in ("type", "failsWhen", "nodeSets")),

@@ -166,7 +166,7 @@ def decide(
         decided.submissions.extend(steps.submissions)
     for check in checks:
         decided.findings.extend(requests.findings(check, members[check.name], ledger, jobs))
-        decided.findings.extend(_findings(check, ledger, workers, members[check.name]))
+        decided.findings.extend(_findings(check, ledger, workers, members[check.name], now))
     for check in selection.in_turn((check for check in checks if check.name not in held), members, ledger):
         taken |= {node for chosen in decided.submissions for node in chosen.nodes}
         decided.submissions.extend(selection.submissions(check, members[check.name], ledger, taken, now))
@@ -239,6 +239,7 @@ def _findings(
     ledger: Ledger,
     workers: Mapping[str, tuple[NodeSetState, Worker]],
     members: Sequence[Worker],
+    now: datetime.datetime,
 ) -> Iterator[Finding]:
     """Yield what the latest verdicts say of nodes that are not drained for it."""
 
@@ -248,6 +249,9 @@ def _findings(
         return sorted(told_of, key=selection.natural)
 
     told = f"long check {check.name}"
+    if check.schedule and selection.latest_tick(check, now) is None:
+        never = f"{told} tests no node again: no day fits its schedule {check.schedule}"
+        yield Finding(Reason.LONG_CHECK_UNKNOWN, never)
     again = [it for _, it in sorted(ledger.retries.items()) if it.check == check.name and not it.is_first]
     if again:
         words = [f"{retry.node} ({retry.passes} of {check.passes} passes)" for retry in again]

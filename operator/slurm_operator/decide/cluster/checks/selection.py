@@ -20,6 +20,8 @@ import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
+from cronsim import CronSim, CronSimError
+
 from slurm_operator.decide.cluster.checks.ledger import SUSPICIOUS, Aim, Ledger, Verdict
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import Worker
@@ -32,6 +34,8 @@ RETRY = datetime.timedelta(minutes=10)
 SUSPECT_AFTER = datetime.timedelta(minutes=1)
 """A suspect is tested after this."""
 _LONGEST = datetime.timedelta(hours=1)
+_SECOND = datetime.timedelta(seconds=1)
+_NEVER = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ def deadline(check: LongCheck, now: datetime.datetime) -> datetime.datetime:
 
 def again(check: LongCheck) -> datetime.timedelta:
     """Return the pause between tests of a node that fails, or stays a suspect: the check's own, an hour at most."""
-    return min(datetime.timedelta(seconds=check.every_seconds), _LONGEST)
+    return _LONGEST if check.schedule else min(datetime.timedelta(seconds=check.every_seconds), _LONGEST)
 
 
 def share(check: LongCheck, members: Sequence[Worker]) -> int:
@@ -129,7 +133,8 @@ def submissions(
     tested = sum(len(job.nodes) for job in ledger.jobs.values() if job.check == check.name)
     room = (share(check, members) - tested) // check.nodes
     free = [worker.name for worker in members if is_free(worker) and worker.name not in taken]
-    due = sorted((node for node in free if _is_due(check, node, ledger, now)), key=_turn(check, ledger))
+    since = _due_since(check, now)
+    due = sorted((node for node in free if _is_due(check, node, ledger, now, since)), key=_turn(check, ledger))
     groups = _accusing(check, due, free, ledger) if check.nodes > 1 else []
     used = {node for nodes, _ in groups for node in nodes}
     if not groups and not has_partners(check, members, ledger):
@@ -188,14 +193,29 @@ def _grouped(check: LongCheck, due: Sequence[str], free: Iterable[str], ledger: 
     return [group for group in groups if len(group) == size]
 
 
-def _is_due(check: LongCheck, node: str, ledger: Ledger, now: datetime.datetime) -> bool:
+def latest_tick(check: LongCheck, now: datetime.datetime) -> datetime.datetime | None:
+    """Return the latest tick of a check's schedule; None for one that no calendar has, such as `0 3 30 2 *`."""
+    try:
+        return next(CronSim(check.schedule, now.replace(microsecond=0) + _SECOND, reverse=True), None)
+    except CronSimError:
+        return None
+
+
+def _due_since(check: LongCheck, now: datetime.datetime) -> datetime.datetime:
+    """Return the time since when a node must have been tested not to be due: the latest tick, or `every` ago."""
+    if check.schedule:
+        return latest_tick(check, now) or _NEVER
+    return now - datetime.timedelta(seconds=check.every_seconds)
+
+
+def _is_due(check: LongCheck, node: str, ledger: Ledger, now: datetime.datetime, since: datetime.datetime) -> bool:
     said, request = ledger.latest.get((check.name, node)), ledger.request(check.name, node)
     if said and request:
         return said.at <= request.at or said.at + RETRY <= now
     if said is None or (said.verdict is Verdict.FAIL and check.drains):
         return True  # A node that failed is idle only after somebody has undrained it.
     waits = {Verdict.NONE: RETRY, Verdict.SUSPECT: SUSPECT_AFTER}
-    return said.at + waits.get(said.verdict, datetime.timedelta(seconds=check.every_seconds)) <= now
+    return said.at <= (now - waits[said.verdict] if said.verdict in waits else since)
 
 
 def _turn(check: LongCheck, ledger: Ledger) -> Callable[[str], tuple[bool, bool, float, tuple[str, int]]]:

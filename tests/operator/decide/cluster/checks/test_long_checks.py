@@ -222,6 +222,37 @@ def test_when_a_node_is_due_again(said: Latest, is_due: bool) -> None:
     assert bool(decide(state(1), ledger_of(latest={"cpu-0": said})).submissions) == is_due
 
 
+@pytest.mark.parametrize(
+    ("schedule", "said", "is_due"),
+    [
+        ("0 3 * * *", Latest(Verdict.PASS, NOW - datetime.timedelta(hours=21)), True),
+        ("0 3 * * *", Latest(Verdict.PASS, NOW - datetime.timedelta(hours=20, minutes=59)), False),
+        ("0 3 * * *", Latest(Verdict.UNKNOWN, NOW - datetime.timedelta(hours=20)), False),
+        ("0 3 * * *", Latest(Verdict.NONE, NOW - selection.RETRY), True),
+        ("0 3 * * *", Latest(Verdict.FAIL, NOW), True),
+        ("0 0 * * thu", Latest(Verdict.PASS, NOW - DAY / 24), True),
+        ("0 0 * * 3", Latest(Verdict.PASS, NOW - DAY), True),
+        ("1 0 * * 3", Latest(Verdict.PASS, NOW - DAY + datetime.timedelta(minutes=1, seconds=1)), False),
+        ("0 3 29 2 *", Latest(Verdict.PASS, NOW - 2 * 365 * DAY), True),
+        ("0 3 29 2 *", Latest(Verdict.PASS, NOW - 365 * DAY), False),
+    ],
+)
+def test_a_node_is_due_once_a_tick_has_passed_since_its_last_check(schedule: str, said: Latest, is_due: bool) -> None:
+    """It is Thursday, 00:00 in UTC."""
+    scheduled = dataclasses.replace(CHECK, every_seconds=0, schedule=schedule)
+    assert bool(decide(state(1), ledger_of(latest={"cpu-0": said}), check=scheduled).submissions) == is_due
+    assert decide(state(1), Ledger(), check=scheduled).submissions
+
+
+@pytest.mark.parametrize("schedule", ["0 3 30 2 *", "0 3 5-2 * *"])
+def test_a_schedule_that_no_calendar_has_is_told_of_and_tests_no_node_again(schedule: str) -> None:
+    """The pattern of the CRD takes it, but no preview does."""
+    scheduled = dataclasses.replace(CHECK, every_seconds=0, schedule=schedule)
+    decided = decide(state(1), ledger_of(latest={"cpu-0": Latest(Verdict.PASS, NOW - 9000 * DAY)}), check=scheduled)
+    told = f"long check bandwidth tests no node again: no day fits its schedule {schedule}"
+    assert (decided.submissions, decided.findings) == ([], [Finding(Reason.LONG_CHECK_UNKNOWN, told)])
+
+
 def test_a_job_has_a_whole_node_the_lowest_priority_and_no_rights() -> None:
     (submission,) = decide(state(1), Ledger()).submissions
     asked = job(submission)
