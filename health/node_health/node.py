@@ -16,6 +16,8 @@ HISTORY = FOLDER / "health-history.json"
 """File with the changes of verdicts. It outlives a container of the pod."""
 UNFIT = FOLDER / "unfit"
 """File with the reason why the node must take no job. It exists only while a check fails. The prolog reads it."""
+FAULTY = FOLDER / "faulty"
+"""File with the reason while a check of the hardware fails. The epilog reads it."""
 LOCK = FOLDER / "health.lock"
 DISABLED = Path(paths.DISABLED_CHECKS)
 HANGING = FOLDER / "hanging"

@@ -122,14 +122,21 @@ def read(file: Path) -> Report | None:
 
 
 def write(report: Report, unknown_drains: bool = False, file: Path = node.RESULTS, unfit: Path = node.UNFIT) -> None:
-    """Writes the results, and the reason if the node must take no job."""
+    """Writes the results, and why the node must take no job, if so; beside it, what of its hardware is bad."""
     causes = drain_causes(report, unknown_drains)
     why = [f"{cause}: {evidence}" for cause, evidence in causes.items() if evidence is not None]
-    if why:
-        node.put(unfit, "; ".join(why) + "\n")
-    else:
-        unfit.unlink(missing_ok=True)
+    failed = (result for result in report.results if result.finding.verdict is Verdict.FAIL)
+    faults = [line for result in failed if (line := _line(result)).startswith(reasons.HARDWARE)]
+    for reason, lines in ((unfit, why), (unfit.with_name(node.FAULTY.name), faults)):
+        if lines:
+            node.put(reason, "; ".join(lines) + "\n")
+        else:
+            reason.unlink(missing_ok=True)
     node.put(file, as_json(report))
+
+
+def _line(result: Result) -> str:
+    return f"{reasons.HEALTH} {result.check}: {result.finding.evidence}"
 
 
 def warnings(report: Report, unknown_drains: bool = False) -> Mapping[str, str]:

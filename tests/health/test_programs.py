@@ -77,6 +77,34 @@ def test_the_check_after_a_job_outlives_the_epilog_whose_process_group_slurm_kil
     assert done.read_text() == "--record\n"
 
 
+@pytest.mark.parametrize(
+    ("job", "waits"),
+    [
+        ({"SLURM_JOB_GPUS": "3", "SLURM_JOB_EXIT_CODE": "256"}, True),
+        ({"SLURM_JOB_GPUS": "3", "SLURM_JOB_EXIT_CODE": "0"}, False),
+        ({"SLURM_JOB_EXIT_CODE": "256"}, False),
+    ],
+    ids=["a job with a GPU failed", "it ended well", "without a GPU"],
+)
+def test_the_epilog_fails_where_a_failed_job_met_a_bad_gpu(tmp_path: Path, job: dict[str, str], waits: bool) -> None:
+    """The check needs a moment to find the GPU bad."""
+    check, go = tmp_path / "node-health", tmp_path / "go"
+    os.mkfifo(go)
+    check.write_text(f"#!/bin/sh\nread -r _ <{go}\necho the GPU >{tmp_path}/faulty\n")
+    check.chmod(0o755)
+    epilog = subprocess.Popen([script("node-health-epilog", tmp_path)], env={**os.environ, **job})
+    if not waits:
+        assert epilog.wait() == 0
+    go.write_text("\n")
+    assert epilog.wait() == (1 if waits else 0)
+    _until((tmp_path / "faulty").exists)
+    assert (tmp_path / "prolog-refused").exists() == waits
+    check.write_text("#!/bin/sh\n")
+    again = subprocess.run([script("node-health-epilog", tmp_path)], env={**os.environ}, check=False)
+    assert again.returncode == 1, "the last run has found it"
+    assert (tmp_path / "prolog-refused").read_text() == "the GPU\n"
+
+
 def test_jobs_that_end_at_once_share_a_check_that_begins_after_the_last_of_them(tmp_path: Path) -> None:
     begun, held = tmp_path / "begun", tmp_path / "held"
     check = tmp_path / "node-health"

@@ -54,8 +54,19 @@ def test_the_prolog_refuses_while_a_check_fails_and_no_longer(tmp_path: Path) ->
     results, unfit = tmp_path / "results", tmp_path / "unfit"
     report.write(report_of(PASSED, FULL, JAIL), file=results, unfit=unfit)
     assert unfit.read_text() == "pulumi-slurm:health space: /tmp is full\n"
+    assert not (tmp_path / "faulty").exists(), "a job may fill /tmp: it is not started elsewhere for that"
     report.write(report_of(PASSED, UNKNOWN, JAIL), file=results, unfit=unfit)
     assert not unfit.exists()
+
+
+def test_the_epilog_fails_while_a_check_of_the_hardware_fails_and_no_longer(tmp_path: Path) -> None:
+    lost = Result("gpus", Finding(Verdict.FAIL, "7 of 8"))
+    report.write(report_of(FULL, lost), True, tmp_path / "results", tmp_path / "unfit")
+    assert (tmp_path / "faulty").read_text() == "pulumi-slurm:health gpus: 7 of 8\n"
+    unknown = replace(lost, finding=Finding(Verdict.UNKNOWN, "no answer"))
+    report.write(report_of(unknown), True, tmp_path / "results", tmp_path / "unfit")
+    assert not (tmp_path / "faulty").exists()
+    assert (tmp_path / "unfit").exists()
 
 
 def test_the_entry_forgets_the_results_of_a_container_before_and_reads_new_ones(tmp_path: Path) -> None:

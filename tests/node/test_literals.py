@@ -28,6 +28,7 @@ SCRIPTS = {
     shared.HEALTH_EPILOG: {
         *(paths.PROLOGS, HEALTH, f"{shared.ETC_SCRIPTS}/{KINDS.EPILOG}", shared.SITE_SCRIPTS),
         *(f"{shared.NODE_RUN}/epilog-{lock}.lock" for lock in ("waits", "checks")),
+        *(node.LOCK, node.FAULTY, paths.PROLOG_REFUSED, f"{paths.PROLOG_REFUSED}.new"),
     },
     shared.HEALTH_PROGRAM: {f"{shared.ETC_SCRIPTS}/{KINDS.HEALTH_CHECK}", shared.SITE_SCRIPTS, node.RESULTS, HEALTH},
 }

@@ -107,3 +107,31 @@ def test_cpu_time_counts_and_a_heartbeat_in_place_of_it(cluster: SmallCluster) -
         cluster.jail("cd /etc; rm passwd; mv passwd.kept passwd").check_returncode()
     assert f"{sleeps} since" in said
     cluster.jail(f"scancel {works} {sleeps}", user=1000)
+
+
+def test_an_expedited_job_that_failed_on_bad_hardware_starts_elsewhere_at_once(cluster: SmallCluster) -> None:
+    """Slurm holds it unless an epilog fails. The node's drain says what is bad, and is lifted when that is over."""
+    script = "hostname >>ran; [ $SLURM_RESTART_COUNT ] || { until [ -e go ]; do sleep 0.1; done; exit 1; }"
+    wanted = f"sbatch --parsable --requeue=expedite --mem=100 -D /home/alice -o /dev/null --wrap '{script}'"
+    answer = cluster.jail(wanted, user=1000)
+    assert answer.returncode == 0, answer.stderr
+
+    def ran() -> list[str]:
+        return cluster.jail("cat /home/alice/ran").stdout.split()
+
+    cluster.wait("it runs", ran, 60)
+    (first,) = ran()
+
+    def told() -> str:
+        return cluster.pod(f"/opt/slurm/bin/sinfo -h -n {first} -o '%T %E'", name=first).stdout.strip()
+
+    declared = cluster.pod("cat /run/slurm-node/declared.json", name=first).stdout
+    more = json.dumps({**json.loads(declared), "cpus": 9999})
+    record = "/usr/sbin/node-health --record --context periodic"
+    cluster.pod(f"echo '{more}' >/run/slurm-node/declared.json; {record}", name=first).check_returncode()
+    cluster.jail("touch /home/alice/go", user=1000).check_returncode()
+    cluster.wait("it runs elsewhere", lambda: len(ran()) == 2, 60)
+    assert {*ran()} == {WORKER, SECOND}
+    cluster.wait("its own drain in place of Slurm's", lambda: "drained pulumi-slurm:health cpus: " in told(), 60)
+    cluster.pod(f"echo '{declared}' >/run/slurm-node/declared.json; {record}", name=first).check_returncode()
+    cluster.wait("it takes jobs", lambda: told().startswith("idle"), 90)

@@ -41,6 +41,7 @@ def by_root(drained: bool, reason: str) -> NodeRecord:
         (BROKEN, by_root(True, "pulumi-slurm:scale-in"), None),
         (BROKEN, by_root(True, "batch job complete failure"), Drain(OURS)),
         (BROKEN, by_root(True, "Prolog error"), Drain(OURS)),
+        (BROKEN, NodeRecord(True, "Epilog error", "slurm"), Drain(OURS)),
         (BROKEN, by_root(True, "pulumi-slurm:new"), Drain(OURS)),
         (WELL, by_root(True, "pulumi-slurm:new"), None),
         (WELL, by_root(True, OURS), Undrain()),
@@ -189,7 +190,7 @@ def test_a_drain_of_somebody_else_outlives_a_failure_and_its_end(slurmctld: Slur
     assert (slurmctld.state, slurmctld.reason) == ("IDLE+DRAIN", "a fan is broken")
 
 
-@pytest.mark.parametrize("reason", ["Prolog error", "batch job complete failure"])
+@pytest.mark.parametrize("reason", ["Prolog error", "Epilog error", "batch job complete failure"])
 @pytest.mark.parametrize("written", ["/run/jail is read-only", "pulumi-slurm:health gpus: 3 of 4; and more\n"])
 def test_slurms_drain_for_a_job_that_we_refused_is_lifted_also_when_it_comes_after_the_cause_is_gone(
     slurmctld: Slurmctld, tmp_path: Path, written: str, reason: str
@@ -210,11 +211,12 @@ def test_slurms_drain_for_a_job_that_we_refused_is_lifted_also_when_it_comes_aft
     assert slurmctld.reason == "a fan is broken"
 
 
-def test_slurms_drain_for_another_prolog_stays(slurmctld: Slurmctld, tmp_path: Path) -> None:
+def test_slurms_drain_for_a_prolog_or_an_epilog_of_others_stays(slurmctld: Slurmctld, tmp_path: Path) -> None:
     drain = OwnDrain("n", slurmctld, tmp_path / "refused")
     (tmp_path / "refused").write_text("/run/jail is read-only")
     drain.tick(1.0, WELL)
-    slurmctld.state, slurmctld.reason = "IDLE+DRAIN", "Prolog error"
-    for second in range(302, 400):
-        drain.tick(float(second), WELL)
-    assert slurmctld.reason == "Prolog error"
+    for reason in ("Prolog error", "Epilog error"):
+        slurmctld.state, slurmctld.reason = "IDLE+DRAIN", reason
+        for second in range(302, 400):
+            drain.tick(float(second), WELL)
+        assert slurmctld.reason == reason

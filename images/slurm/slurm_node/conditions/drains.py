@@ -22,9 +22,11 @@ OWN_USERS = (OWN_USER, names.SLURM_USER)
 """Users that are no persons. An administrator drains as himself, and Slurm refuses root of the jail."""
 OF_PROLOG = "Prolog error"
 """Slurmctld's reason when a prolog refused a job. The drain is ours if this node's own prolog did."""
+OF_EPILOG = "Epilog error"
+"""Its reason when an epilog failed. The drain is ours if this node's own did, which it does while hardware is bad."""
 OF_BATCH = "batch job complete failure"
 """Its reason when a batch job did not start. The drain is ours if the plugin refused it (native/spank/spank_jail.c)."""
-LESS_TELLING = (OF_BATCH, OF_PROLOG, "Kill task failed", reasons.NEW)
+LESS_TELLING = (OF_BATCH, OF_PROLOG, OF_EPILOG, "Kill task failed", reasons.NEW)
 """Reasons that ours may replace. slurmctld writes them when a step fails to start, as on a broken node.
 
 A node registers with the last one until it is checked.
@@ -115,7 +117,7 @@ class OwnDrain:
     Args:
         node_name: this node in Slurm.
         scontrol: runs scontrol with arguments; returns what it printed, or None when slurmctld does not answer.
-        refused: the file in which the prolog and the plugin leave why they refused a job.
+        refused: the file with why the prolog or the plugin refused a job, or why the epilog failed.
     """
 
     def __init__(
@@ -162,7 +164,7 @@ class OwnDrain:
         if printed is None:
             return False
         record = parse_record(printed)
-        if refusal and record.reason.startswith((OF_PROLOG, OF_BATCH)):
+        if refusal and record.reason.startswith((OF_PROLOG, OF_EPILOG, OF_BATCH)):
             record = replace(record, reason=refusal, user=OWN_USER)
         match reaction(causes, record):
             case Drain(reason):

@@ -52,6 +52,7 @@ class HealthWatch:
         # Files of an earlier container.
         results.unlink(missing_ok=True)
         unfit.unlink(missing_ok=True)
+        unfit.with_name(node.FAULTY.name).unlink(missing_ok=True)
         self._results = results
         self._history = told
         self._unknown_drains = unknown_drains
