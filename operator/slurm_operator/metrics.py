@@ -40,7 +40,7 @@ NODE_CHECK = prometheus.Gauge(
 )
 NODE_CHECK_RUN = prometheus.Gauge(
     "pulumi_slurm_node_check_run_seconds",
-    "A node's longest run of checks in an hour, rounded up to 5 or 10, and its slowest check; of runs above 2 s",
+    "A node's longest run of checks in an hour, rounded up to 2, 5 or 10; of one above 2 s its slowest check, too",
     ["node", "check"],
 )
 HANGING_JOBS = prometheus.Gauge("pulumi_slurm_hanging_jobs", "Jobs that hang now", ["partition"])

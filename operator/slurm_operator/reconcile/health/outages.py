@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Mapping
 
+from contract.node_notes import BEGINNINGS, FAST_SECONDS
 from slurm_operator import metrics
 from slurm_operator.clients.kubernetes import Object
 from slurm_operator.decide.nodes import notes, outages, pod_conditions
@@ -30,7 +31,7 @@ class Outages:
         self._verdicts: dict[str, str] = {}
         self._unfit: dict[str, str] = {}
         self._checks: set[tuple[str, str, str]] = set()
-        self._slow: dict[tuple[str, str], int] = {}
+        self._runs: dict[tuple[str, str], int] = {}
 
     def forget(self) -> None:
         """Forget what the status does not show: another operator may have acted meanwhile."""
@@ -51,8 +52,11 @@ class Outages:
             _HISTOGRAMS[span].labels(check).observe(seconds)
         self._known = after
         there = [*workers]
-        self._show(after, {pod.name: pod_conditions.verdict(pod, nodes.get(pod.name)) for pod in there})
-        self._show_checks({pod.name: notes.read(nodes[pod.name].extra) for pod in there if pod.name in nodes})
+        verdicts = {pod.name: pod_conditions.verdict(pod, nodes.get(pod.name)) for pod in there}
+        self._show(after, verdicts)
+        noted = {pod.name: notes.read(nodes[pod.name].extra) for pod in there if pod.name in nodes}
+        self._show_checks(noted)
+        self._show_runs(noted, {name for name in noted if verdicts[name] != "UNKNOWN" and _notes(nodes[name].extra)})
 
     def _before(self, body: Object) -> tuple[Outage, ...]:
         uid = body["metadata"]["uid"]
@@ -76,18 +80,28 @@ class Outages:
         self._unfit, self._verdicts = checks, verdicts
 
     def _show_checks(self, noted: Mapping[str, Note]) -> None:
-        """Show the checks that did not pass, at most MOST_CHECKS of a node, and slow runs."""
+        """Show the checks that did not pass, at most MOST_CHECKS of a node."""
         checks = {(name, check, verdict) for name, note in noted.items() for check, verdict in note.verdicts.items()}
-        slow = {(name, note.slowest): note.seconds for name, note in noted.items() if note.seconds}
         for labels in self._checks - checks:
             metrics.NODE_CHECK.remove(*labels)
-        for run in self._slow.keys() - slow.keys():
-            metrics.NODE_CHECK_RUN.remove(*run)
         for labels in checks:
             metrics.NODE_CHECK.labels(*labels).set(1)
-        for run, seconds in slow.items():
+        self._checks = checks
+
+    def _show_runs(self, noted: Mapping[str, Note], looked: Iterable[str]) -> None:
+        """Show how long runs take on each node; one that looked and notes no slow run had none."""
+        runs = {(name, note.slowest): note.seconds for name, note in noted.items() if note.seconds}
+        runs |= {(name, ""): FAST_SECONDS for name in looked if not noted[name].seconds}
+        for run in self._runs.keys() - runs.keys():
+            metrics.NODE_CHECK_RUN.remove(*run)
+        for run, seconds in runs.items():
             metrics.NODE_CHECK_RUN.labels(*run).set(seconds)
-        self._checks, self._slow = checks, slow
+        self._runs = runs
+
+
+def _notes(extra: str) -> bool:
+    """Return whether the node may note there; somebody else's text stays, and then nothing is known."""
+    return not extra or extra.startswith(BEGINNINGS)
 
 
 def _is_wanted(name: str, sizes: Mapping[str, int]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import itertools
 from collections.abc import Callable
@@ -169,7 +170,10 @@ def test_checks_that_did_not_pass_are_shown_of_each_node_and_slow_runs_until_the
 
     first = show(f"{said}; pulumi-slurm:warning clock: could not be checked: no", "", forged)
     assert first == {("cpu-0", "clock", "UNKNOWN"): 1, ("cpu-0", "gpu power", "WARNING"): 1}
-    assert numbers(metrics.NODE_CHECK_RUN) == {("cpu-0", "clock"): 10}
+    assert numbers(metrics.NODE_CHECK_RUN) == {("cpu-0", "clock"): 10, ("cpu-1", ""): 2, ("cpu-2", ""): 2}
     assert len(show("", many, "rack 7, pulumi-slurm:checks FAIL gpus")) == node_notes.MOST_CHECKS
-    assert numbers(metrics.NODE_CHECK_RUN) == {}
+    assert numbers(metrics.NODE_CHECK_RUN) == {("cpu-0", ""): 2, ("cpu-1", ""): 2}, "nobody knows of another's text"
     assert show("", "", "") == {}
+    pods[0] = dataclasses.replace(pods[0], ready=False)
+    show("", "", "")
+    assert numbers(metrics.NODE_CHECK_RUN) == {("cpu-1", ""): 2, ("cpu-2", ""): 2}, "its checks may not have run yet"
