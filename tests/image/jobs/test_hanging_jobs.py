@@ -37,7 +37,8 @@ def submitted(cluster: SmallCluster, script: str, options: str = "") -> int:
 
 
 def test_a_job_that_hangs_is_noted_told_and_queued_again_without_its_node(cluster: SmallCluster, calls: Calls) -> None:
-    job_id = submitted(cluster, "sleep 1000")
+    """This one is expedited: by itself Slurm would start it at once where it hung."""
+    job_id = submitted(cluster, "sleep 1000", "--requeue=expedite")
 
     def seen() -> SeenQuietJob:
         job = made(calls.quiet_job(job_id))
