@@ -111,7 +111,10 @@ def test_cpu_time_counts_and_a_heartbeat_in_place_of_it(cluster: SmallCluster) -
 
 
 def test_an_expedited_job_that_failed_on_bad_hardware_starts_elsewhere_at_once(cluster: SmallCluster) -> None:
-    """Slurm holds it unless an epilog fails. The node's drain says what is bad, and is lifted when that is over."""
+    """Slurm holds it unless an epilog fails. The node's drain says what is bad, and is lifted when that is over.
+
+    The first test has started the second node.
+    """
     script = "hostname >>ran; [ $SLURM_RESTART_COUNT ] || { until [ -e go ]; do sleep 0.1; done; exit 1; }"
     wanted = f"sbatch --parsable --requeue=expedite --mem=100 -D /home/alice -o /dev/null --wrap '{script}'"
     answer = cluster.jail(wanted, user=1000)
