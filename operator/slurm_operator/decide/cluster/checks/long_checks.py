@@ -30,7 +30,7 @@ from slurm_operator.state.slurm import NOT_ASKED, Nodes, Reservation, SeenCheckJ
 MOST_JOBS = 100
 """Jobs of all long checks at a time: each look at one costs slurmrestd some milliseconds."""
 MOST_SUBMITTED = 20
-"""Jobs that a pass submits."""
+"""The most jobs that a pass submits."""
 _MISSING = frozenset({126, 127})
 _FAILED = frozenset({"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"})
 _COULD_NOT_LOOK = frozenset({3}) | _MISSING
