@@ -1,7 +1,7 @@
 """Measures the cost of submounts: a job's namespaces, a step in them, a login; with 5 submounts and with 200.
 
 It runs without Slurm and Kubernetes: the library's own code on a tree of mounts in memory. For jobs,
-tests/native/job_probe.c calls it, for logins a login node's own jail probe (native/programs/jail_probe.c).
+tests/native/job/job_probe.c calls it, for logins a login node's own jail probe (native/programs/jail_probe.c).
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Source:
     """A Debian package with the source of a kernel.
 
     Attributes:
-        package: its name; the archive in it is called so too.
+        package: its name, and that of the archive in it.
         version: of the package.
         sha256: of the package's file.
     """

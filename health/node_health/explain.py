@@ -23,7 +23,7 @@ NOTHING = 3
 ANSWERS_WITHIN = 10
 """Seconds for slurmctld's answer."""
 _SHOWN = 10
-"""Changes that are printed."""
+"""The most changes that are printed, the newest ones."""
 _LIFTED_BY = (
     (
         reasons.LONG_CHECK,

@@ -10,7 +10,7 @@ from node_health.report import Report
 from node_health.verdict import Verdict
 
 MOST = 100
-"""Changes that are kept, the latest."""
+"""The most changes that are kept, the latest ones."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from node_health.check import SECONDS
 from node_health.verdict import Answer, Finding, Verdict, fails, unknown
 
 TOGETHER_SECONDS = 1.0
-"""For so long questions share a process."""
+"""One process answers all questions. After this time each that is left gets its own."""
 LONGEST_ANSWER = 1 << 20
 """Bytes. A child that writes more without an end is given up."""
 

@@ -6,7 +6,7 @@
  * crash it (docs/doors.md). With this library
  *
  *   - no program reads a message without a token;
- *   - slurmd reads from users only the messages that their commands send to a node;
+ *   - slurmd reads from users only the messages that their commands send to a node (message_rules.c);
  *   - slurmctld reads from users neither answers nor messages between nodes and clients, nor one inside of another;
  *   - slurmctld reads of an answer what it asked for (answer_guard.c);
  *   - srun, salloc, sattach and swait read, at their own ports, messages of root, SlurmUser and their own user;
@@ -32,34 +32,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
-#define LAUNCH 6001  /* REQUEST_LAUNCH_TASKS */
-#define FORWARD 5029 /* REQUEST_FORWARD_DATA */
-#define CANCEL 5032  /* REQUEST_KILL_JOB */
-#define REQUEST "REQUEST_"
-#define NODES 6001        /* From here on types are between nodes and clients. */
+#define CANCEL 5032       /* REQUEST_KILL_JOB */
 #define STEP_ID_NUMBERS 5 /* pack_step_id: one of 64 bits and three. */
 #define BUFFER_HEAD 24    /* buf_t: magic, where it begins, size, how far it was read. */
 /* The sockets of PMI-2. It lies in PMI2_FOLDER, if the configuration asks for it (docs/adr/0022). */
 #define PMI2_SOCKET "sock.pmi2."
-
-/* The messages of srun, sattach, sstat, scancel and scontrol to a node, as their user (tests/witness/messages). */
-static const uint16_t for_users[] = {
-    2013, /* REQUEST_JOB_ID */
-    5019, /* REQUEST_JOB_STEP_STAT */
-    5024, /* REQUEST_DAEMON_STATUS */
-    5027, /* REQUEST_JOB_STEP_PIDS */
-    6004, /* REQUEST_SIGNAL_TASKS */
-    6006, /* REQUEST_TERMINATE_TASKS */
-    6007, /* REQUEST_REATTACH_TASKS */
-    LAUNCH,
-};
-
-/* SlurmUser's alone, by how their names begin; the later ones hold messages of any type. */
-static const char *const of_slurm[] = {"REQUEST_TRIGGER_",      "REQUEST_DBD_RELAY", "REQUEST_SIB_",
-                                       "REQUEST_CTLD_MULT_MSG", "REQUEST_SEND_DEP",  "REQUEST_UPDATE_ORIGIN_DEP"};
 
 static int (*real_forward)(void *, void *, int, void *);
 static int (*real_received)(void *, int, void *);
@@ -76,13 +55,6 @@ static int (*real_attach)(int, uint16_t, uint16_t, void *, void *, char *, char 
 static int (*real_usleep)(useconds_t);
 static int (*next_number)(uint32_t *, void *);
 static const char *(*name_of)(unsigned type);
-static bool has_pmi2;
-static enum { NODE, CONTROLLER, CLIENT, DATABASE } role;
-static const struct {
-    const char *name;
-    int role;
-} programs[] = {{"slurmd", NODE},   {"slurmctld", CONTROLLER}, {"slurmdbd", DATABASE}, {"srun", CLIENT},
-                {"salloc", CLIENT}, {"sattach", CLIENT},       {"swait", CLIENT}};
 
 /* This thread's state: it waits for an answer that it asked for, or holds a message that came to the port. */
 static __thread struct {
@@ -91,37 +63,10 @@ static __thread struct {
     uid_t sender;
 } current;
 
-static bool goes_to_a_node(uint16_t type) {
-    for (size_t i = 0; i < sizeof(for_users) / sizeof(for_users[0]); i++)
-        if (for_users[i] == type)
-            return true;
-    return has_pmi2 && type == FORWARD;
-}
-
-static bool goes_to_slurmctld(uint16_t type) {
-    const char *name = name_of(type);
-    for (size_t i = 0; i < sizeof(of_slurm) / sizeof(of_slurm[0]); i++)
-        if (!strncmp(name, of_slurm[i], strlen(of_slurm[i])))
-            return false;
-    return !strncmp(name, REQUEST, strlen(REQUEST)) && type < NODES;
-}
-
-static bool may_send(uid_t uid, uint16_t type) {
-    if (uid == 0 || uid == SLURM_ID)
-        return true;
-    if (uid == NOBODY)
-        return false;
-    if (role == CLIENT)
-        return uid == getuid();
-    if (role == DATABASE)
-        return type == PERSIST_INIT;
-    return role == NODE ? goes_to_a_node(type) : goes_to_slurmctld(type);
-}
-
 /* Returns true if the message is the first of its connection; commands take more. */
 static bool begin(int file) {
-    bool is_first = role == DATABASE || connection_is_first(file);
-    if (!is_first && role != CLIENT) {
+    bool is_first = guard_is_database() || connection_is_first(file);
+    if (!is_first && !guard_is_client()) {
         fputs("error: refused a second message of a connection\n", stderr);
         return false;
     }
@@ -178,7 +123,7 @@ int usleep(useconds_t useconds) {
 }
 
 static bool is_answer(void) {
-    return role == CONTROLLER && current.is_asking && !current.is_received;
+    return guard_is_controller() && current.is_asking && !current.is_received;
 }
 
 int unpack_header(struct header *header, void *buffer) {
@@ -192,7 +137,7 @@ int unpack_header(struct header *header, void *buffer) {
     current.version = header->version;
     if (!current.is_received)
         return 0;
-    if (role == NODE && forward_is_asked(buffer, begin)) {
+    if (guard_is_node() && forward_is_asked(buffer, begin)) {
         fprintf(stderr, "error: refused to pass %s on to other nodes\n", name_of(header->type));
         return REFUSED;
     }
@@ -237,11 +182,11 @@ int unpack_msg(void *message, void *buffer) {
         fprintf(stderr, "error: refused %s from uid %d\n", name_of(current.type), (int)current.sender);
         return REFUSED;
     }
-    if (role == CONTROLLER && current.type == CANCEL && !names_a_job(buffer)) {
+    if (guard_is_controller() && current.type == CANCEL && !names_a_job(buffer)) {
         fprintf(stderr, "error: refused a cancel of uid %d: it names no job\n", (int)current.sender);
         return REFUSED;
     }
-    const char *fault = role == NODE && current.type == LAUNCH && is_of_a_user()
+    const char *fault = guard_is_node() && current.type == LAUNCH && is_of_a_user()
                             ? launch_fault(message, buffer, current.version)
                             : NULL;
     if (fault) {
@@ -258,7 +203,7 @@ int unpack_msg(void *message, void *buffer) {
  * slurmd obeys it as root for the job that the record names. slurmctld never makes one here (job_submit_jail.c); a
  * user's own client could. */
 int job_record_unpack(void **job, int tres, void *buffer, uint16_t version) {
-    if (role != NODE)
+    if (!guard_is_node())
         return real_job(job, tres, buffer, version);
     *job = NULL;
     fputs("error: refused the record of a job in a launch: no slurmstepd is step manager here\n", stderr);
@@ -274,26 +219,14 @@ int stepd_attach(int file, uint16_t stepd_version, uint16_t version, void *io, v
 /* As a user, slurmd connects for REQUEST_FORWARD_DATA alone, to a path that the user names. */
 int slurm_open_unix_stream(char *path, int flags, int *file) {
     const char *slash = strrchr(path, '/');
-    if (role == NODE && geteuid() != 0 && strncmp(slash ? slash + 1 : path, PMI2_SOCKET, strlen(PMI2_SOCKET)) != 0)
+    if (guard_is_node() && geteuid() != 0 && strncmp(slash ? slash + 1 : path, PMI2_SOCKET, strlen(PMI2_SOCKET)) != 0)
         return EACCES;
     return real_open(path, flags, file);
 }
 
 /* Nobody asks slurmd anything in HTTP here; its parser would be one more. */
 bool http_switch_http_enabled(void) {
-    return role != NODE && real_http();
-}
-
-bool guard_is_database(void) {
-    return role == DATABASE;
-}
-
-bool guard_is_controller(void) {
-    return role == CONTROLLER;
-}
-
-bool guard_is_client(void) {
-    return role == CLIENT;
+    return !guard_is_node() && real_http();
 }
 
 int guard_read_body(void *message, void *buffer) {
@@ -315,30 +248,8 @@ void *guard_find(const char *name) {
     return function;
 }
 
-/* slurmd executes itself anew for each new configuration, so one look is enough. */
-static bool names_pmi2(const char *path) {
-    char *line = NULL;
-    size_t size = 0;
-    bool is_named = false;
-    FILE *file = fopen(path, "re");
-    while (file && !is_named && getline(&line, &size, file) >= 0)
-        is_named = !strncasecmp(line, "PluginDir", strlen("PluginDir")) && strstr(line, PMI2_FOLDER);
-    free(line);
-    if (file)
-        fclose(file);
-    return is_named;
-}
-
 __attribute__((constructor)) static void stand_guard(void) {
-    const char *configuration = getenv("SLURM_CONF");
-    char program[4096];
-    ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
-    program[length < 0 ? 0 : length] = '\0';
-    const char *slash = strrchr(program, '/');
-    /* An unknown program gets a node's rules, since those are the strictest. */
-    for (size_t i = 0; slash && i < sizeof(programs) / sizeof(programs[0]); i++)
-        if (!strcmp(slash + 1, programs[i].name))
-            role = programs[i].role;
+    rules_find();
     FIND(real_forward, "slurm_unpack_msg_and_forward");
     FIND(real_received, "slurm_unpack_received_msg");
     FIND(real_receive, "slurm_receive_msg");
@@ -363,5 +274,4 @@ __attribute__((constructor)) static void stand_guard(void) {
     length_find();
     persist_find();
     slow_readers_find();
-    has_pmi2 = names_pmi2(configuration && configuration[0] ? configuration : SLURM_CONFIGURATION);
 }

@@ -10,6 +10,7 @@
 
 #define NOBODY ((uid_t) - 1)
 #define REFUSED (-1)      /* SLURM_ERROR */
+#define LAUNCH 6001       /* REQUEST_LAUNCH_TASKS */
 #define PERSIST_INIT 6500 /* REQUEST_PERSIST_INIT */
 
 /* The first fields of Slurm's buf_t. */
@@ -24,6 +25,15 @@ struct buffer {
 /* Slurm's function of that name behind ours; this Slurm's programs do not start without it. */
 void *guard_find(const char *name);
 
+/* Returns the user whose token the message had that this thread has read last. */
+uid_t guard_sender(void);
+
+/* Slurm's own reading of a message's body. */
+int guard_read_body(void *message, void *buffer);
+
+/* message_rules.c: true in slurmd, and in a program that is none of Slurm's. */
+bool guard_is_node(void);
+
 /* Returns true in slurmdbd. */
 bool guard_is_database(void);
 
@@ -32,11 +42,9 @@ bool guard_is_controller(void);
 /* Returns true in a command, such as srun, and false in a daemon. */
 bool guard_is_client(void);
 
-/* Returns the user whose token the message had that this thread has read last. */
-uid_t guard_sender(void);
-
-/* Slurm's own reading of a message's body. */
-int guard_read_body(void *message, void *buffer);
+/* Returns true if this program reads messages of this type from this user. */
+bool may_send(uid_t uid, uint16_t type);
+void rules_find(void);
 
 /* launch_reader.c: the fault of a user's launch, or NULL. */
 const char *launch_fault(void *message, void *buffer, uint16_t version);

@@ -12,8 +12,10 @@
 /* Slurm's limits are whole MiB. The odd page says that this one has been raised, and each step's start makes it Slurm's
  * again (task/cgroup). */
 #define SPARE (32 * MIB + 4096)
-#define THREADS 64    /* of the slurmstepd of each of its steps, together */
-#define LEAF "/slurm" /* of slurmstepd in its step's group, which is in the job's */
+/* The most threads of a job's slurmstepds together. */
+#define THREADS 64
+/* The group of slurmstepd. It lies in its step's group, and that in the job's. */
+#define LEAF "/slurm"
 
 struct groups {
     char job[PATH_MAX];

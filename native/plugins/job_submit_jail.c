@@ -9,7 +9,8 @@
 
 /* slurmctld keeps these texts of each job in memory, and in its state. */
 #define MOST_KEPT ((size_t)1 << 20)
-/* These go to prologs: a program with a longer environment does not start, and Slurm drains the node. */
+/* Bytes of a job's SPANK variables. They go to prologs: a program with a longer environment does not start, and Slurm
+ * drains the node. */
 #define MOST_OF_SPANK ((size_t)64 << 10)
 
 /* slurm.h has both since 24.05; checks of this file may have an older one. */

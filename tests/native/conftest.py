@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from devcluster.machine.bootstrap import CHECKOUT
+from tests.native import message_programs as programs
 
 Make = Callable[..., Path]
 
@@ -30,6 +31,19 @@ def jail_steps(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _make("jail_steps", tmp_path_factory.mktemp("native"))
 
 
+@pytest.fixture(scope="session")
+def message_programs(tmp_path_factory: pytest.TempPathFactory, make: Make) -> Path:
+    """Returns the folder of programs that receive messages (tests/native/message_programs.py)."""
+    folder = tmp_path_factory.mktemp("messages")
+    programs.build(folder, make)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def ask(message_programs: Path) -> programs.Ask:
+    return programs.asker(message_programs)
+
+
 class Guard:
     """The guard with its paths in a folder of the test."""
 
@@ -46,7 +60,7 @@ class Guard:
         Args:
             files: of the configuration.
             arguments: of the program.
-            acts: ``shows``, ``makes`` and ``threads``, as tests/native/guard_probe.c has them.
+            acts: ``shows``, ``makes`` and ``threads``, as tests/native/stepd/guard_probe.c has them.
         """
         log, conf = self.folder / "log", self.folder / "conf"
         conf.mkdir(exist_ok=True)

@@ -31,7 +31,7 @@ OPTIONS = (
     # Client names are never looked up: accounts are valid for every address, and the network policy limits those.
     "--skip-name-resolve",
     "--character-set-server=utf8mb4",
-    # slurmdbd(8): long transactions of roll-ups and purges.
+    # Roll-ups and purges of slurmdbd are long transactions, so it asks for this (slurmdbd(8)).
     "--innodb-lock-wait-timeout=900",
     # slurmdbd ends for good when a write meets another transaction's under this isolation (its own log says so).
     "--innodb-snapshot-isolation=OFF",

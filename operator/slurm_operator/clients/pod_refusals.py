@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 LACKING_SECONDS = 10.0
 """So long a StatefulSet has too few pods, and gets no other, until somebody asks why."""
 ASKED_AGAIN_SECONDS = 30.0
-"""Between two questions about the same StatefulSets."""
+"""Seconds between two questions about the same StatefulSets."""
 
 
 class PodRefusals:

@@ -1,4 +1,4 @@
-"""A user's clients that never read their answers leave slurmctld its threads (native/doors/slow_readers.c)."""
+"""A user's clients that never read their answers leave slurmctld its threads (native/limits/slow_readers.c)."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-HERE, NATIVE = Path(__file__).parents[1], Path("native")
+HERE, NATIVE = Path(__file__).parent, Path("native")
 KIB = 1024
 Submit = Callable[..., str]
 

@@ -124,7 +124,7 @@ def _resource(part: Json) -> str:
 
 
 def _names(seen: Iterable[Any]) -> Iterator[str]:
-    """Names of QOS, or of the coordinators that are an account's own."""
+    """Yield the names in a list of slurmdbd's: of QOS, or of coordinators that no account above brings."""
     for item in seen:
         if isinstance(item, str):
             yield item

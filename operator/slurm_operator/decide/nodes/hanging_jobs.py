@@ -21,7 +21,7 @@ from slurm_operator.state.slurm import Nodes, SeenQuietJob
 from slurm_operator.timestamps import timestamp
 
 MOST_JOBS = 100
-"""Jobs that hang at once and are followed."""
+"""The most hanging jobs that are followed at once."""
 MOST_SUSPECTS = 50
 
 

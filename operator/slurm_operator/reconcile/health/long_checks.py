@@ -35,7 +35,7 @@ EVERY_SECONDS = 5.0
 RESERVATIONS_SECONDS = 60.0
 """Between looks for reservations that a lost status does not show."""
 REFUSED_SECONDS = 60.0
-"""Until the next submission after a refused one."""
+"""Seconds from a refused submission to the next one."""
 _NO_ASSOCIATION = 2045
 """ESLURM_INVALID_ACCOUNT (slurm_errno.h)."""
 ASSOCIATE = "with accounting.enforce user nobody, whose jobs long checks are, needs an account that the partition takes"

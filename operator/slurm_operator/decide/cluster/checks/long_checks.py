@@ -30,7 +30,7 @@ from slurm_operator.state.slurm import NOT_ASKED, Nodes, Reservation, SeenCheckJ
 MOST_JOBS = 100
 """Jobs of all long checks at a time: each look at one costs slurmrestd some milliseconds."""
 MOST_SUBMITTED = 20
-"""Jobs that a pass submits."""
+"""The most jobs that a pass submits."""
 _MISSING = frozenset({126, 127})
 _FAILED = frozenset({"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"})
 _COULD_NOT_LOOK = frozenset({3}) | _MISSING
@@ -136,21 +136,7 @@ def decide(
     """
     decided, declared = Decision(), {check.name: check for check in checks}
     workers = {worker.name: (state, worker) for state in sets.values() for worker in state.workers.values()}
-    held = set[str]()
-    for job in (ledger.jobs[job_id] for job_id in sorted(ledger.jobs.keys() & told.jobs.keys())):
-        check, there = declared.get(job.check), workers.get(job.node)
-        why, looked_at = job.failed, seen.get(job.job_id)
-        if not why and job.job_id in seen:
-            judged = judge(job, looked_at, check.least if check else "")
-            if judged is None:
-                decided.releases.extend([job.job_id] if looked_at and looked_at.held else [])
-            elif judged[0] is Verdict.FAIL and job.blames:
-                why = judged[1]
-                decided.changes.append(Failed(job.job_id, why))
-            else:
-                _count(decided, ledger, job, judged, now)
-        if why and not _react(decided, ledger, check, there, job, why, now):
-            held.add(job.check)
+    held = _judge_all(decided, declared, workers, ledger, told, seen, now)
     members = {check.name: _members(check, sets) for check in checks}
     by_set = {name: state.workers.keys() for name, state in sets.items()}
     jobs = next((state.jobs for state in sets.values()), NOT_ASKED)
@@ -174,6 +160,34 @@ def decide(
     open_jobs = sum(not job.failed for job in ledger.jobs.values())
     del decided.submissions[max(0, min(MOST_SUBMITTED, MOST_JOBS - open_jobs)) :]
     return decided
+
+
+def _judge_all(
+    decided: Decision,
+    declared: Mapping[str, LongCheck],
+    workers: Mapping[str, tuple[NodeSetState, Worker]],
+    ledger: Ledger,
+    told: Ledger,
+    seen: Mapping[int, SeenCheckJob | None],
+    now: datetime.datetime,
+) -> set[str]:
+    """Judge the jobs that have ended; return checks of which the breaker forbids a drain."""
+    held = set[str]()
+    for job in (ledger.jobs[job_id] for job_id in sorted(ledger.jobs.keys() & told.jobs.keys())):
+        check, there = declared.get(job.check), workers.get(job.node)
+        why, looked_at = job.failed, seen.get(job.job_id)
+        if not why and job.job_id in seen:
+            judged = judge(job, looked_at, check.least if check else "")
+            if judged is None:
+                decided.releases.extend([job.job_id] if looked_at and looked_at.held else [])
+            elif judged[0] is Verdict.FAIL and job.blames:
+                why = judged[1]
+                decided.changes.append(Failed(job.job_id, why))
+            else:
+                _count(decided, ledger, job, judged, now)
+        if why and not _react(decided, ledger, check, there, job, why, now):
+            held.add(job.check)
+    return held
 
 
 def _members(check: LongCheck, sets: Mapping[str, NodeSetState]) -> list[Worker]:

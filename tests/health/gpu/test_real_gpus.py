@@ -20,7 +20,7 @@ from node_health.verdict import Finding, Skipped, Verdict
 from tests.health.fakes import fake_machine
 from tests.health.fakes.nvml import Nvml
 
-FOLDER = Path(__file__).parent / "recorded"
+FOLDER = Path(__file__).parents[1] / "recorded"
 RECORDED = {file.stem.partition("_")[0]: file for file in FOLDER.glob("*_nvml.json")}
 LISTED = r"GPU \d+: (.*) \(UUID: (.*)\)\n"
 

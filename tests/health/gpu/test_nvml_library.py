@@ -13,7 +13,7 @@ from node_health.sources import nvml as source
 
 from tests.health.fakes.nvml import Nvml
 
-FAKE = Path(__file__).resolve().parents[2] / "devcluster/fakes/nvml"
+FAKE = Path(__file__).resolve().parents[3] / "devcluster/fakes/nvml"
 CALLS, SCENARIO = (FAKE / "nvml.c").read_text(), (FAKE / "scenario.h").read_text()
 BINDING = inspect.getsource(pynvml)
 
