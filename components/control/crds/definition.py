@@ -10,7 +10,7 @@ from components.kubernetes.manifest import plural
 from contract import names
 from contract.conditions import ConditionType
 
-_EDITION: Final = "15"
+_EDITION: Final = "17"
 _LABEL: Final = "must be a DNS label (lower case letters, digits, '-')"
 
 OBSERVED_GENERATION: Final[Schema] = {"description": "Generation of the spec that this status speaks of.", **INT64}

@@ -31,6 +31,7 @@ from tests.operator.played.played_cluster import (
     ISSUED,
     MOST,
     OUR_REASONS,
+    TOO_LARGE,
     UNFIT,
     UNTESTED,
     WITH_PROCESSES,
@@ -422,6 +423,7 @@ class Model(stateful.RuleBasedStateMachine):
                 self.perform(decided, ours, state)
             ours.check()
             cluster.restarts, cluster.updating = plan.restarts, decision.updating
+            cluster.drains = decision.drains
         except (lease.NotLeading, KubernetesError):
             pass  # The next pass decides anew.
         cluster.now += datetime.timedelta(seconds=2)
@@ -505,8 +507,8 @@ class Model(stateful.RuleBasedStateMachine):
         Model.steps += 1
         for record, reason in ((self.cluster.records[name], reason) for name, reason in self.cluster.foreign.items()):
             assert record.is_held or record.base == "DOWN"
-            assert record.reason == reason
-            assert record.user in (ADMINISTRATOR, names.SLURM_USER), "only a reboot is written in Slurm's name"
+            assert record.reason in (reason, TOO_LARGE) or record.reason.endswith(f": {reason}")
+            assert record.user in (ADMINISTRATOR, names.SLURM_USER), "only a reboot and a refusal are in Slurm's name"
 
     @stateful.invariant()
     def no_node_serves_while_it_is_removed(self) -> None:
@@ -534,6 +536,9 @@ class Model(stateful.RuleBasedStateMachine):
         cluster.update = dataclasses.replace(cluster.update, paused=False, window=None)
         self.one_bad_machine_holds_up_no_other()
         cluster.hosts = {name: Host() for name in cluster.hosts}
+        self.the_operator_passes()
+        lost = [name for name, said in cluster.foreign.items() if cluster.records[name].reason == TOO_LARGE != said]
+        assert not lost, f"nobody reads any more why these are drained: {lost}"
         for name in [name for name, reason in cluster.foreign.items() if reason.startswith(reasons.PREFIX)]:
             del cluster.foreign[name]
             cluster.records[name].undrain()

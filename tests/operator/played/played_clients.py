@@ -156,6 +156,12 @@ class PlayedRest(SlurmRest):
         assert record.base == "DOWN"
         record.drained = True
 
+    async def give_reason(self, name: str, reason: str) -> None:
+        record = self.cluster.records[name]
+        assert record.is_held and record.reason == TOO_LARGE, f"{name} has a reason: {record.reason}"
+        assert reason.endswith(f": {self.cluster.foreign[name]}"), f"{reason} was never said of {name}"
+        record.reason, record.user = reason, names.SLURM_USER
+
     async def undrain(self, name: str) -> None:
         cluster, pod = self.cluster, self.cluster.pods[name]
         assert name not in cluster.foreign, f"the drain of {name} is another's"

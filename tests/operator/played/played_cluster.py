@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from slurm_operator.decide.node_sets import records
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state.kubernetes import K8sNode, Pod, Taint, Workload
-from slurm_operator.state.resources import NodeCondition, NodeSet, RemovalPolicy, Restart, UpdatePolicy
+from slurm_operator.state.resources import KeptDrain, NodeCondition, NodeSet, RemovalPolicy, Restart, UpdatePolicy
 from slurm_operator.state.slurm import Facts, Jobs, Named, Reservation, SlurmJob, SlurmNode, TooDeep, Unknown
 
 from contract import names, reasons
@@ -144,6 +144,7 @@ class PlayedCluster:
         broken: templates under which no node works.
         first_checks: long checks that come before a node's jobs.
         updating: what NodeSet.status remembers of an update.
+        drains: those of others that it keeps.
         reserved: node → the flags that a reservation of it shows now; none if it begins later.
         ours: the operator's own reservation.
         restarts: what NodeSet.status remembers.
@@ -166,6 +167,7 @@ class PlayedCluster:
         self.first_checks: tuple[str, ...] = ()
         self.restarts: tuple[Restart, ...] = ()
         self.updating: frozenset[str] = frozenset()
+        self.drains: tuple[KeptDrain, ...] = ()
         self.update = UpdatePolicy()
         self.removal = RemovalPolicy()
         self.reactions = ReactionPolicy()
@@ -181,7 +183,15 @@ class PlayedCluster:
         """All that others see of it, but for the time."""
         parts = (*self.pods.values(), *self.records.values(), *self.hosts.values(), *self.jobs)
         named = ([*self.pods], [*self.records], {**self.foreign}, {**self.reserved}, self.ours)
-        return [self.size, self.set_version, self.restarts, self.updating, *named, *({**vars(each)} for each in parts)]
+        return [
+            self.size,
+            self.set_version,
+            self.restarts,
+            self.updating,
+            self.drains,
+            *named,
+            *({**vars(each)} for each in parts),
+        ]
 
     def another_version(self) -> int:
         """The API server counts all changes together."""
@@ -252,12 +262,22 @@ class PlayedCluster:
             self.records[name].drain(reasons.NEW, names.SLURM_USER, self.now)
         record = self.records[name]
         record.started, record.refused, record.reboot = self.now, pod.memory < record.memory, ""
-        if record.refused and record.user == names.SLURM_USER:
-            # slurmctld puts its own reason in the place of a person's then (validate_node_specs; limits.md).
-            self.foreign.pop(name, None)
-        if record.refused and name not in self.foreign:
-            record.drain(TOO_LARGE, names.SLURM_USER, self.now)
+        if record.refused:
+            self._refuse(name)
         self._return_to_service(name)
+
+    def _refuse(self, name: str) -> None:
+        """slurmctld puts its own reason in the place of whatever stands there (validate_node_specs)."""
+        record, kept = self.records[name], {drain.node: drain for drain in self.drains}
+        if name in self.foreign and name in kept:
+            self.foreign[name] = kept[name].reason
+        elif record.failing:
+            self.foreign[name] = TOO_LARGE  # Slurm itself sets no node to FAIL, so that it stays somebody's.
+        else:
+            self.foreign.pop(name, None)  # Nobody knows of a drain that no pass has seen (limits.md).
+        failing = record.failing
+        record.drain(TOO_LARGE, names.SLURM_USER, self.now)
+        record.drained, record.failing = not failing, failing
 
     def _return_to_service(self, name: str) -> None:
         """Its slurmd registers: Slurm takes back that it is DOWN, whoever said so (ReturnToService=2)."""
@@ -406,6 +426,7 @@ class PlayedCluster:
             reactions=self.reactions,
             restarts=self.restarts,
             updating=self.updating,
+            drains=self.drains,
             conditions=(NodeCondition(CONDITION),),
         )
         workload = Workload(
