@@ -111,10 +111,17 @@ class Model(stateful.RuleBasedStateMachine):
         self.cluster.revision += 1
         self.cluster.broken.add(self.cluster.revision)
 
-    @stateful.rule(paused=st.booleans(), hold=st.sampled_from(["", "pulumi up is under way"]), tested=st.booleans())
-    def pause_or_go_on_and_perhaps_test_nodes_before_jobs(self, paused: bool, hold: str, tested: bool) -> None:
+    @stateful.rule(
+        paused=st.booleans(),
+        hold=st.sampled_from(["", "pulumi up is under way"]),
+        tested=st.booleans(),
+        features=st.sampled_from([None, None, (), ("avx512",)]),
+    )
+    def pause_or_go_on_and_perhaps_declare_first_checks_and_features(
+        self, paused: bool, hold: str, tested: bool, features: tuple[str, ...] | None
+    ) -> None:
         self.cluster.update, self.hold = dataclasses.replace(self.cluster.update, paused=paused), hold
-        self.cluster.first_checks = (FIRST_CHECK,) if tested else ()
+        self.cluster.first_checks, self.cluster.features = (FIRST_CHECK,) if tested else (), features
 
     @stateful.rule(window=st.sampled_from([*WINDOWS]), by=st.integers(0, 1))
     def edit_the_window_and_perhaps_the_template(self, window: str, by: int) -> None:
@@ -245,6 +252,7 @@ class Model(stateful.RuleBasedStateMachine):
         name = f"cpu-{ordinal}"
         if name in self.cluster.records:
             self.cluster.records[name].drain(reason, ADMINISTRATOR, self.cluster.now)
+            self.cluster.records[name].features |= {"big"}
             self.cluster.foreign[name] = reason
 
     @stateful.rule(ordinal=ORDINALS)
@@ -562,6 +570,7 @@ class Model(stateful.RuleBasedStateMachine):
         sizes = {name: cluster.records[name].memory for name in ours}
         assert set(sizes.values()) <= {cluster.memory}, f"of another size than {cluster.memory}: {sizes}"
         assert not [each for each in cluster.reservations() if each.nodes], "reserved, and nothing waits"
+        assert not (others := [name for name in wanted if cluster.lacks_features(name)]), f"other features: {others}"
         drained = {name: cluster.records[name] for name in ours if cluster.records[name].is_held}
         assert not drained, f"still drained: {drained}"
 

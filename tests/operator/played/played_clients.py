@@ -167,6 +167,8 @@ class PlayedRest(SlurmRest):
         assert name not in cluster.foreign, f"the drain of {name} is another's"
         assert pod.phase == "up", f"{name} is to serve and its pod is {pod.phase}"
         assert not cluster.lacks(name), f"{name} is to serve and is unfit"
+        new = cluster.records[name].reason == reasons.NEW
+        assert not (new and cluster.lacks_features(name)), f"{name} is to serve without its features"
         assert not cluster.is_failed(name), f"{name} is to serve, and a condition of its host fails or did"
         assert not pod.evictable, f"{name} is to serve and its pod may be evicted"
         cluster.records[name].undrain()
@@ -181,7 +183,9 @@ class PlayedRest(SlurmRest):
         weight: int | None = None,
         topology: str | None = None,
     ) -> None:
-        raise AssertionError(f"nothing declares features, weight or place of {name}: {features}, {weight}, {topology}")
+        assert (weight, topology) == (None, None), f"nothing declares weight or place of {name}: {weight}, {topology}"
+        assert features is not None and self.cluster.features is not None, f"people gave {name} its features"
+        self.cluster.records[name].features = frozenset(features)
 
     async def take_down(self, name: str, reason: str) -> None:
         cluster, record = self.cluster, self.cluster.records[name]

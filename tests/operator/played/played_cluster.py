@@ -60,6 +60,7 @@ class Record:
     user: str = ""
     since: datetime.datetime = NOW
     comment: str = ""
+    features: frozenset[str] = frozenset({"cpu"})
 
     def drain(self, reason: str, user: str, since: datetime.datetime) -> None:
         self.drained, self.failing = True, False
@@ -143,6 +144,7 @@ class PlayedCluster:
         foreign: node → reason for which somebody else took it out of service.
         broken: templates under which no node works.
         first_checks: long checks that come before a node's jobs.
+        features: those that the set declares; None if administrators give them.
         updating: what NodeSet.status remembers of an update.
         drains: those of others that it keeps.
         reserved: node → the flags that a reservation of it shows now; none if it begins later.
@@ -165,6 +167,7 @@ class PlayedCluster:
         self.hosts = {f"m-{n}": Host() for n in range(2 * MOST)}
         self.broken: set[int] = set()
         self.first_checks: tuple[str, ...] = ()
+        self.features: tuple[str, ...] | None = None
         self.restarts: tuple[Restart, ...] = ()
         self.updating: frozenset[str] = frozenset()
         self.drains: tuple[KeptDrain, ...] = ()
@@ -399,6 +402,10 @@ class PlayedCluster:
         by_machine = record is not None and record.reason.startswith(of_machine)
         return not (bad or by_machine or name in self.foreign)
 
+    def lacks_features(self, name: str) -> bool:
+        """Return whether a node's record has other features than its set declares."""
+        return self.features is not None and self.records[name].features != {"cpu", *self.features}
+
     # How the operator sees them.
 
     def members(self) -> list[str]:
@@ -427,6 +434,7 @@ class PlayedCluster:
             restarts=self.restarts,
             updating=self.updating,
             drains=self.drains,
+            features=self.features,
             conditions=(NodeCondition(CONDITION),),
         )
         workload = Workload(
@@ -456,7 +464,8 @@ class PlayedCluster:
         cpus = sum(job.has_cpus for job in there)
         words = (record.reason, record.user, cpus, record.started, record.since, record.comment)
         memory = 100 * sum(job.has_cpus or job.state == "SUSPENDED" for job in there)
-        return SlurmNode(name, frozenset(states), *words, facts=Facts(1, record.memory), allocated_memory=memory)
+        facts = {"facts": Facts(1, record.memory), "features": record.features}
+        return SlurmNode(name, frozenset(states), *words, **facts, allocated_memory=memory)
 
     def all_jobs(self) -> tuple[SlurmJob, ...]:
         """Every job, with what it names."""
