@@ -13,6 +13,8 @@ WINDOW_START: Final = f"({'|'.join(WEEKDAYS)}) {_CLOCK}|[0-9]{{4}}-(0[1-9]|1[0-2
 LEAST_WINDOW_SECONDS: Final = 600
 """A shorter window would end before the first slurmd that it lets go is back."""
 WEEK_SECONDS: Final = 7 * 24 * 3600
+MOST_DRAINS_KEPT: Final = 1000
+"""Drains of others that a NodeSet's status keeps. More are nobody's to lift but a person's once Slurm replaces them."""
 LEAST_FREE_PERCENT: Final = 2
 """Space that must stay free on a file system for health checks to pass, in percent of its size."""
 TMP_MIB: Final = 1024

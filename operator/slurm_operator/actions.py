@@ -72,6 +72,14 @@ class Comment:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class RestoreReason:
+    """Write the reason of another's drain back, provided that Slurm's own words are still in its place."""
+
+    node: str
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class UpdateNode:
     """Give the Slurm node other features, weight or place in topologies; None leaves what it has. Jobs run on.
 
@@ -172,7 +180,9 @@ class DeletePod:
     forget: bool = False
 
 
-NodeAction = Drain | DrainDown | Undrain | UndrainReserved | Comment | UpdateNode | RequeueJobs | DeleteRecord
+NodeAction = (
+    Drain | DrainDown | Undrain | UndrainReserved | RestoreReason | Comment | UpdateNode | RequeueJobs | DeleteRecord
+)
 """Changes of Slurm's record of one node."""
 ReservationAction = Reserve | ChangeReservation | EndReservation
 Action = SetReplicas | SetOnDelete | NodeAction | ReservationAction | SetEvictable | DeletePod

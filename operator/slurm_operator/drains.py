@@ -6,11 +6,18 @@ person's. FAIL, and DOWN with a reason, count as a drain of whoever set them.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
+from collections.abc import Iterable, Sequence
 
-from contract import names, reasons
-from slurm_operator.state.slurm import SlurmNode
+from contract import names, policies, reasons
+from slurm_operator.state.resources import KeptDrain
+from slurm_operator.state.slurm import Nodes, SlurmNode
 
+UNKNOWN_AUTHOR = "somebody"
+"""Shown in place of a user whose name slurmrestd does not know; `sinfo -R` in the jail has it."""
+_KEPT_CHARACTERS = 200
+"""Of a reason, so that a status with many of them stays small."""
 _NODES_OWN = frozenset({"root", names.SLURM_USER})
 """Users as whom a node's pod calls Slurm. Administrators call as themselves, and Slurm refuses root of the jail."""
 
@@ -70,12 +77,57 @@ def owner(node: SlurmNode) -> Owner | None:
             return Owner.K8S_NODE if reason.startswith(reasons.NODE) else Owner.REPAIR
         if reason.startswith((reasons.LONG_CHECK, reasons.UNTESTED)):
             return Owner.LONG_CHECK if reason.startswith(reasons.LONG_CHECK) else Owner.UNTESTED
-        timed_out = reason == reasons.REBOOT_ASAP and not {"REBOOT_REQUESTED", "REBOOT_ISSUED"} & node.states
-        if timed_out or ("INVALID_REG" in node.states and not reason.startswith(reasons.PREFIX)):
+        if is_slurms_word(node):
             return Owner.SLURM
     if user in _NODES_OWN and reason == reasons.NEW:
         return Owner.NEW
     return Owner.UNFIT if user in _NODES_OWN and reason.startswith(reasons.UNFIT) else Owner.FOREIGN
+
+
+def is_slurms_word(node: SlurmNode) -> bool:
+    """Return whether Slurm itself wrote the reason: it refused the node, or no slurmd came after its reboot."""
+    timed_out = node.reason == reasons.REBOOT_ASAP and not {"REBOOT_REQUESTED", "REBOOT_ISSUED"} & node.states
+    refused = "INVALID_REG" in node.states and not node.reason.startswith(reasons.PREFIX)
+    return node.reason_user == names.SLURM_USER and (timed_out or refused)
+
+
+def with_kept_words(nodes: Nodes, kept_drains: Sequence[KeptDrain]) -> Nodes:
+    """Return a listing with the words and authors of kept drains in whose place Slurm has put its own.
+
+    slurmctld does so when a node registers with less than its record (26.05, validate_node_specs). If not all drains
+    could be kept, each such drain counts as a person's.
+    """
+    by_node = {drain.node: drain for drain in kept_drains}
+    if len(kept_drains) >= policies.MOST_DRAINS_KEPT:
+        by_node = {node.name: KeptDrain(node.name, node.reason, "") for node in nodes.values()} | by_node
+    pairs = [(nodes[name], drain) for name, drain in by_node.items() if name in nodes]
+    changed = {node.name: _with_words(node, drain) for node, drain in pairs if _stands_for(node, drain)}
+    return {**nodes, **changed} if changed else nodes
+
+
+def _stands_for(node: SlurmNode, drain: KeptDrain) -> bool:
+    """Return whether Slurm's words are in the place of a kept drain's, or the operator has written those back."""
+    written_back = (node.reason, node.reason_user) == (signed(drain), names.SLURM_USER)
+    return is_drained(node) and (is_slurms_word(node) or written_back)
+
+
+def _with_words(node: SlurmNode, drain: KeptDrain) -> SlurmNode:
+    lost = node.reason not in (drain.reason, signed(drain))
+    return dataclasses.replace(
+        node, reason=drain.reason, reason_user=drain.user, replaced_by=node.reason if lost else ""
+    )
+
+
+def kept(nodes: Iterable[SlurmNode]) -> tuple[KeptDrain, ...]:
+    """Return the drains of others, which stay theirs whatever Slurm writes in their place."""
+    others = (node for node in nodes if owner(node) is Owner.FOREIGN)
+    drains = [KeptDrain(node.name, node.reason[:_KEPT_CHARACTERS], node.reason_user) for node in others]
+    return tuple(drains[: policies.MOST_DRAINS_KEPT])
+
+
+def signed(drain: KeptDrain) -> str:
+    """Return a drain's reason with its author, as the operator writes it back in its own name."""
+    return f"{drain.user or UNKNOWN_AUTHOR}: {drain.reason}"
 
 
 def is_drained(node: SlurmNode) -> bool:

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from contract.conditions import NO_USE_TO_WAIT, ConditionType, Reason
 
 _SHOWN = 5
-UNKNOWN_AUTHOR = "somebody"
-"""Shown in place of a user whose name slurmrestd does not know; `sinfo -R` in the jail has it."""
 MAX_MESSAGE = 1024
 _SHOWN_OF_A_DEFECT = 200
 

@@ -6,10 +6,13 @@ import dataclasses
 
 import pytest
 from slurm_operator import drains
+from slurm_operator.actions import RestoreReason
+from slurm_operator.decide.node_sets import preconditions
 from slurm_operator.drains import Owner
+from slurm_operator.state.resources import KeptDrain
 from slurm_operator.state.slurm import SlurmNode
 
-from contract import reasons
+from contract import policies, reasons
 from tests.operator.states.repairs import UNFIT, repaired, unfit
 from tests.operator.states.sets import node
 
@@ -49,3 +52,51 @@ def by_slurm(name: str, reason: str, *flags: str) -> SlurmNode:
 )
 def test_a_drain_is_told_by_its_reason(seen: SlurmNode, whose: Owner | None) -> None:
     assert drains.owner(seen) is whose
+
+
+BY_ALICE = KeptDrain("a", "bad fan", "alice")
+LOW = "Low RealMemory"
+
+
+@pytest.mark.parametrize(
+    ("listed", "words"),
+    [
+        (by_slurm("a", LOW, "INVALID_REG"), ("bad fan", "alice", LOW)),
+        (by_slurm("a", LOW, "INVALID_REG", "FAIL"), ("bad fan", "alice", LOW)),
+        (by_slurm("a", "alice: bad fan", "INVALID_REG"), ("bad fan", "alice", "")),
+        (by_slurm("a", "alice: bad fan"), ("bad fan", "alice", "")),
+        (node("a", "INVALID_REG", "IDLE", reason=LOW, reason_user="slurm"), (LOW, "slurm", "")),
+        (node("a", "IDLE", "DRAIN", reason="rma", reason_user="bob"), ("rma", "bob", "")),
+        (by_slurm("a", reasons.UPDATE, "INVALID_REG"), (reasons.UPDATE, "slurm", "")),
+        (by_slurm("a", "Kill task failed"), ("Kill task failed", "slurm", "")),
+        (by_slurm("b", LOW, "INVALID_REG"), (LOW, "slurm", "")),
+    ],
+)
+def test_a_kept_drain_stays_its_authors_whatever_slurm_writes(listed: SlurmNode, words: tuple[str, str, str]) -> None:
+    (seen,) = drains.with_kept_words({listed.name: listed}, (BY_ALICE,)).values()
+    assert (seen.reason, seen.reason_user, seen.replaced_by) == words
+    assert drains.owner(seen) is not Owner.SLURM or listed.name == "b"
+
+
+def test_what_is_kept_is_what_was_said_first_until_it_is_lifted() -> None:
+    said = node("a", "IDLE", "DRAIN", reason="bad fan", reason_user="alice")
+    assert drains.kept([said, by_slurm("b", reasons.UPDATE), node("c")]) == (BY_ALICE,)
+    for later in (by_slurm("a", LOW, "INVALID_REG"), by_slurm("a", drains.signed(BY_ALICE))):
+        assert drains.kept(drains.with_kept_words({"a": later}, (BY_ALICE,)).values()) == (BY_ALICE,)
+    lifted = node("a", "IDLE", "INVALID_REG")
+    assert drains.kept(drains.with_kept_words({"a": lifted}, (BY_ALICE,)).values()) == ()
+
+
+def test_words_are_written_back_only_in_the_place_of_slurms_own() -> None:
+    back = RestoreReason("a", "alice: bad fan")
+    others = [by_slurm("a", LOW), by_slurm("a", reasons.UPDATE, "INVALID_REG"), unfit("a"), node("a", "INVALID_REG")]
+    by_bob = node("a", "IDLE", "DRAIN", "INVALID_REG", reason="rma", reason_user="bob")
+    assert not any(preconditions.hold(back, now) for now in (*others, by_bob))
+    assert preconditions.hold(back, by_slurm("a", LOW, "INVALID_REG"))
+
+
+def test_a_refused_node_is_anybodys_once_no_more_drains_can_be_kept() -> None:
+    many = tuple(KeptDrain(f"n{number}", "rack", "alice") for number in range(policies.MOST_DRAINS_KEPT))
+    refused = by_slurm("a", LOW, "INVALID_REG")
+    assert drains.owner(drains.with_kept_words({"a": refused}, many[1:])["a"]) is Owner.SLURM
+    assert drains.owner(drains.with_kept_words({"a": refused}, many)["a"]) is Owner.FOREIGN

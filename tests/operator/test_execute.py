@@ -36,6 +36,7 @@ ACTIONS: dict[str, actions.Action] = {
     "undrain": actions.Undrain(NODE),
     "keep out": actions.DrainDown(NODE),
     "take jobs": actions.RequeueJobs(NODE),
+    "give a reason back": actions.RestoreReason(NODE, "alice: bad fan"),
     "comment": actions.Comment(NODE, NOTE),
     "update node": actions.UpdateNode(NODE, ("cpu", "avx512"), 7),
     "place node": actions.UpdateNode(NODE, topology="fabric:rack1"),
@@ -48,6 +49,9 @@ def prepare(slurm: FakeSlurm, action: actions.Action) -> None:
     slurm.register(NODE)
     if isinstance(action, actions.DrainDown):
         slurm.take_down(NODE, "bad DIMM", "root")
+    if isinstance(action, actions.RestoreReason):
+        slurm.drain(NODE, "Low RealMemory", names.SLURM_USER)
+        slurm.nodes[NODE]["state"].append("INVALID_REG")
     if isinstance(action, actions.Undrain | actions.RequeueJobs | actions.DeleteRecord):
         slurm.drain(NODE, reasons.SCALE_IN, names.SLURM_USER)
     if isinstance(action, actions.RequeueJobs):

@@ -114,6 +114,7 @@ def _spec() -> Schema:
 def _status() -> Schema:
     moved = described("boolean", "Whether the pod was to leave its Kubernetes node")
     uid = {"description": "uid of the pod that was to end.", **text(64)}
+    drain = {"node": _NODE, "reason": text(256), "user": text(256)}
     restart = {"node": _NODE, "at": TIME, "replace": moved, "uid": uid}
     return section(
         definition.STATUS,
@@ -127,6 +128,12 @@ def _status() -> Schema:
                 "type": "array",
                 "maxItems": _LARGEST,
                 "items": _NODE,
+            },
+            "drainsOfOthers": {
+                "description": "Drains of people and of Slurm, which stay theirs if Slurm replaces their reason.",
+                "type": "array",
+                "maxItems": policies.MOST_DRAINS_KEPT,
+                "items": section("", drain, [*drain]),
             },
             "restarts": {
                 "description": "Restarts of unfit nodes within the last day, the oldest first.",

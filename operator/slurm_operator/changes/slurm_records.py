@@ -11,7 +11,7 @@ from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets import deletion, preconditions
 from slurm_operator.decide.nodes import reservations, slurm_nodes
 from slurm_operator.drains import Owner
-from slurm_operator.findings import UNKNOWN_AUTHOR, shown
+from slurm_operator.findings import shown
 from slurm_operator.state.slurm import SlurmJob, SlurmNode, Unknown
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class SlurmRecords:
                 return f"drained {name}: {_PURPOSES.get(reason) or short}"
             case actions.DrainDown():
                 await rest.keep_out(name)
-                who = now.reason_user or UNKNOWN_AUTHOR
+                who = now.reason_user or drains.UNKNOWN_AUTHOR
                 return f"drained {name} under the reason of {who}, who set it DOWN: {now.reason}"
             case actions.Undrain():
                 await rest.undrain(name)
@@ -65,6 +65,9 @@ class SlurmRecords:
                 self._lease.check()
                 await rest.undrain(name)
                 return f"undrained {name} for the jobs of its long check alone (reservation {reservation})"
+            case actions.RestoreReason(reason=reason):
+                await rest.give_reason(name, reason)
+                return f"gave {name} the reason of its drain back ({reason}), where Slurm had put {now.reason}"
             case actions.DeleteRecord():
                 await rest.delete_node(name)
                 return f"deleted Slurm's record of {name}: its pod is gone"

@@ -14,6 +14,7 @@ from slurm_operator.decide.cluster import ownership
 from slurm_operator.state.resources import (
     Cluster,
     HangPolicy,
+    KeptDrain,
     LongCheck,
     NodeCondition,
     NodeSet,
@@ -101,6 +102,10 @@ def parse_node_set(body: Mapping[str, Any]) -> NodeSet:
             for noted in body.get("status", {}).get("restarts", [])
         ),
         updating=frozenset(body.get("status", {}).get("updating", [])),
+        drains=tuple(
+            KeptDrain(kept["node"], kept["reason"], kept["user"])
+            for kept in body.get("status", {}).get("drainsOfOthers", [])
+        ),
         approved=frozenset(map(str.strip, annotations.get(names.ANNOTATION_APPROVE, "").split(","))),
         declared=int(declared) if declared.isdecimal() and not deleting else None,
         scaled_by=tuple(ownership.writers(body, ("f:spec", "f:replicas"))),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime
-import logging
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -39,8 +38,6 @@ from slurm_operator.reconcile.pass_context import PassContext
 from slurm_operator.state.kubernetes import K8sNode, Kubernetes, Pod, Unread
 from slurm_operator.state.resources import NodeSet
 from slurm_operator.state.slurm import Nodes, SlurmJob, Unknown
-
-log = logging.getLogger(__name__)
 
 CONFLICTS_TOLD = 5
 """Passes in a row in which one change met a conflict, until it is told."""
@@ -125,7 +122,7 @@ class Reconciler:
             every = await self._node_sets.read(set_bodies)
             await self._orphaned_sets.finish_deletions(every, set_bodies, "", budget)
             await self._orphaned_sets.say_that_no_cluster_is_there(every, set_bodies)
-            await self._first_configuration()
+            await self._configuration.begin(self._reads, self._dry_run_url)
             return Outcome.PROGRESSING
         for surplus in bodies[1:]:
             await self._refuse(surplus, bodies[0]["metadata"]["name"])
@@ -330,14 +327,6 @@ class Reconciler:
         except KubernetesError as error:
             return error
         return None
-
-    async def _first_configuration(self) -> None:
-        """Without active configuration slurmctld cannot start, and Pulumi may wait for it before it writes the CR."""
-        wanted = await observe.files(self._reads, names.CONFIG_WANTED)
-        if wanted is None or await observe.files(self._reads, names.CONFIG_ACTIVE) is not None:
-            return
-        if done := await self._configuration.first(self._dry_run_url, wanted):
-            log.info("PromoteConfiguration: %s", done)
 
     async def _refuse(self, body: Object, served: str) -> None:
         message = f"this namespace is served for SlurmCluster {served}; use a namespace for each Slurm cluster"

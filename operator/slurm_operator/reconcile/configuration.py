@@ -10,11 +10,12 @@ from collections.abc import Mapping
 
 from contract import names
 from contract.conditions import Reason
-from slurm_operator import execute, metrics
+from slurm_operator import execute, metrics, observe
 from slurm_operator.clients.slurm import dry_run
 from slurm_operator.clients.slurm.job_listing import JobListing
 from slurm_operator.clients.slurm.slurm_error import SlurmError
 from slurm_operator.clients.slurm.slurmrestd import SlurmRest
+from slurm_operator.clients.watched_reads import Reads
 from slurm_operator.configure import Configurer
 from slurm_operator.decide.cluster import config, daemons, topologies
 from slurm_operator.execute import Executor
@@ -45,6 +46,19 @@ class Configuration:
         self._asked_nodes = GrowingPause(first_seconds=120, longest_seconds=3600)
         self._closed: tuple[datetime.datetime | None, frozenset[str]] = (None, frozenset())
         self._unanswered_since: float | None = None
+
+    async def begin(self, reads: Reads, url: str) -> None:
+        """Copy the declared files if no configuration is active: slurmctld can't start without, and Pulumi waits.
+
+        Args:
+            reads: of the namespace, in which there is no SlurmCluster yet.
+            url: base URL of the config dry run's Service.
+        """
+        wanted = await observe.files(reads, names.CONFIG_WANTED)
+        if wanted is None or await observe.files(reads, names.CONFIG_ACTIVE) is not None:
+            return
+        if done := await self.first(url, wanted):
+            log.info("PromoteConfiguration: %s", done)
 
     async def first(self, url: str, files: Mapping[str, str]) -> str:
         """Copy a new cluster's first files, once they are tried, and return what was done.

@@ -236,6 +236,7 @@ class NodeSets:
             "draining": counts.draining,
             "updated": update.updated(state) if is_judged else None,
             "updating": sorted(decision.updating) or None,
+            "drainsOfOthers": [dataclasses.asdict(kept) for kept in decision.drains] or None,
             "restarts": [report.restart(repair) for repair in decision.plan.restarts] or None,
             "selector": ",".join(f"{key}={value}" for key, value in labels.items()),
         }

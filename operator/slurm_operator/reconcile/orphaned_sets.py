@@ -60,5 +60,6 @@ class OrphanedSets:
             if node_set.deleting or not status_now.get("conditions"):
                 continue
             missing = serving.without_cluster(node_set)
-            fields = {key: status_now.get(key) for key in ("replicas", "selector", "updating", "restarts")}
+            remembered = ("replicas", "selector", "updating", "drainsOfOthers", "restarts")
+            fields = {key: status_now.get(key) for key in remembered}
             await self._executor.tell(body, missing.conditions(""), fields, all_of_them=True)

@@ -82,6 +82,15 @@ class Place:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class KeptDrain:
+    """A drain of another author than the operator, as a NodeSet's status keeps it."""
+
+    node: str
+    reason: str
+    user: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class NodeSet:
     """A NodeSet resource; `replicas` is None when nobody has said how many.
 
@@ -90,6 +99,7 @@ class NodeSet:
     `updating` are nodes that an update had taken and that did not work since, as its status remembers. `features` are
     those of its nodes beside its name, None if administrators give them. Labels of Kubernetes nodes give others.
     `conditions` of Kubernetes nodes count as checks of its nodes. `topology` is None if administrators place them.
+    `drains` are those of other authors, in whose place Slurm may put its own.
     """
 
     name: str
@@ -104,6 +114,7 @@ class NodeSet:
     reactions: ReactionPolicy = dataclasses.field(default_factory=ReactionPolicy)
     restarts: tuple[Restart, ...] = ()
     updating: frozenset[str] = frozenset()
+    drains: tuple[KeptDrain, ...] = ()
     approved: frozenset[str] = frozenset()
     declared: int | None = None
     scaled_by: tuple[str, ...] = ()

@@ -47,6 +47,9 @@ def test_a_job_that_hangs_is_noted_told_and_queued_again_without_its_node(cluste
 
     cluster.wait("the job runs", lambda: seen().states == {"RUNNING"}, 60)
     running = seen()
+    assert (made(calls.record_count(job_id)), made(calls.record_count(999_999))) == (1, 0)
+    array = submitted(cluster, "true", "--array=0-1")
+    cluster.wait("all tasks have records", lambda: made(calls.record_count(array)) == 2, 60)
     assert running.nodes == {WORKER}
     assert (running.partition, running.requeues, running.held) == ("main", True, False)
     assert running.resumed

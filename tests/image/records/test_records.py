@@ -185,6 +185,15 @@ def test_a_record_keeps_the_size_that_it_was_made_with_and_slurm_refuses_less(cl
     cluster.start_worker(SECOND, REVISION, memory_mib=100_000_000)  # More than the machine has.
     cluster.wait("it is refused", lambda: "INVALID_REG" in record(cluster).get("State", ""), SECONDS)
     assert record(cluster)["Reason"].startswith("Low RealMemory")
+    # Slurm puts those words in the place of a person's as well. The operator writes them back (drains.py).
+    slurm(cluster, f"scontrol update nodename={SECOND} state=drain reason=bad-fan")
+    assert (record(cluster)["Reason"], writer(cluster)) == ("bad-fan", "root")
+    slurm(cluster, "scontrol reconfigure")
+    cluster.wait("it is refused anew", lambda: record(cluster).get("Reason", "").startswith("Low RealMemory"), SECONDS)
+    assert writer(cluster) == "slurm"
+    slurm(cluster, f"scontrol update nodename={SECOND} reason='root: bad-fan'")
+    assert {"DRAIN", "INVALID_REG"} <= {*record(cluster)["State"].split("+")}
+    assert record(cluster)["Reason"] == "root: bad-fan"
     # What the operator does (slurm_operator/changes/workloads.py): the record goes as soon as the pod was told to end.
     cluster.end(SECOND)
     slurm(cluster, f"scontrol delete nodename={SECOND}")

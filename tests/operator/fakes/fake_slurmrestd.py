@@ -172,6 +172,8 @@ class _Handler(BaseHTTPRequestHandler):
             slurm.drain(name, body.get("reason", ""), user)
         elif body and body.get("state") == ["DOWN"]:
             slurm.take_down(name, body["reason"], user)
+        elif body and [*body] == ["reason"]:
+            record["reason"], record["reason_set_by_user"] = body["reason"], user
         elif body and "comment" in body:
             record["comment"] = body["comment"]
         elif body and body.keys() & {"features", "weight", "topology_str"}:

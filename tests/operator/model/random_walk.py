@@ -31,6 +31,7 @@ from tests.operator.played.played_cluster import (
     ISSUED,
     MOST,
     OUR_REASONS,
+    TOO_LARGE,
     UNFIT,
     UNTESTED,
     WITH_PROCESSES,
@@ -110,10 +111,17 @@ class Model(stateful.RuleBasedStateMachine):
         self.cluster.revision += 1
         self.cluster.broken.add(self.cluster.revision)
 
-    @stateful.rule(paused=st.booleans(), hold=st.sampled_from(["", "pulumi up is under way"]), tested=st.booleans())
-    def pause_or_go_on_and_perhaps_test_nodes_before_jobs(self, paused: bool, hold: str, tested: bool) -> None:
+    @stateful.rule(
+        paused=st.booleans(),
+        hold=st.sampled_from(["", "pulumi up is under way"]),
+        tested=st.booleans(),
+        features=st.sampled_from([None, None, (), ("avx512",)]),
+    )
+    def pause_or_go_on_and_perhaps_declare_first_checks_and_features(
+        self, paused: bool, hold: str, tested: bool, features: tuple[str, ...] | None
+    ) -> None:
         self.cluster.update, self.hold = dataclasses.replace(self.cluster.update, paused=paused), hold
-        self.cluster.first_checks = (FIRST_CHECK,) if tested else ()
+        self.cluster.first_checks, self.cluster.features = (FIRST_CHECK,) if tested else (), features
 
     @stateful.rule(window=st.sampled_from([*WINDOWS]), by=st.integers(0, 1))
     def edit_the_window_and_perhaps_the_template(self, window: str, by: int) -> None:
@@ -244,6 +252,7 @@ class Model(stateful.RuleBasedStateMachine):
         name = f"cpu-{ordinal}"
         if name in self.cluster.records:
             self.cluster.records[name].drain(reason, ADMINISTRATOR, self.cluster.now)
+            self.cluster.records[name].features |= {"big"}
             self.cluster.foreign[name] = reason
 
     @stateful.rule(ordinal=ORDINALS)
@@ -422,6 +431,7 @@ class Model(stateful.RuleBasedStateMachine):
                 self.perform(decided, ours, state)
             ours.check()
             cluster.restarts, cluster.updating = plan.restarts, decision.updating
+            cluster.drains = decision.drains
         except (lease.NotLeading, KubernetesError):
             pass  # The next pass decides anew.
         cluster.now += datetime.timedelta(seconds=2)
@@ -505,8 +515,8 @@ class Model(stateful.RuleBasedStateMachine):
         Model.steps += 1
         for record, reason in ((self.cluster.records[name], reason) for name, reason in self.cluster.foreign.items()):
             assert record.is_held or record.base == "DOWN"
-            assert record.reason == reason
-            assert record.user in (ADMINISTRATOR, names.SLURM_USER), "only a reboot is written in Slurm's name"
+            assert record.reason in (reason, TOO_LARGE) or record.reason.endswith(f": {reason}")
+            assert record.user in (ADMINISTRATOR, names.SLURM_USER), "only a reboot and a refusal are in Slurm's name"
 
     @stateful.invariant()
     def no_node_serves_while_it_is_removed(self) -> None:
@@ -534,6 +544,9 @@ class Model(stateful.RuleBasedStateMachine):
         cluster.update = dataclasses.replace(cluster.update, paused=False, window=None)
         self.one_bad_machine_holds_up_no_other()
         cluster.hosts = {name: Host() for name in cluster.hosts}
+        self.the_operator_passes()
+        lost = [name for name, said in cluster.foreign.items() if cluster.records[name].reason == TOO_LARGE != said]
+        assert not lost, f"nobody reads any more why these are drained: {lost}"
         for name in [name for name, reason in cluster.foreign.items() if reason.startswith(reasons.PREFIX)]:
             del cluster.foreign[name]
             cluster.records[name].undrain()
@@ -557,6 +570,7 @@ class Model(stateful.RuleBasedStateMachine):
         sizes = {name: cluster.records[name].memory for name in ours}
         assert set(sizes.values()) <= {cluster.memory}, f"of another size than {cluster.memory}: {sizes}"
         assert not [each for each in cluster.reservations() if each.nodes], "reserved, and nothing waits"
+        assert not (others := [name for name in wanted if cluster.lacks_features(name)]), f"other features: {others}"
         drained = {name: cluster.records[name] for name in ours if cluster.records[name].is_held}
         assert not drained, f"still drained: {drained}"
 

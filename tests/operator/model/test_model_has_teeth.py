@@ -11,7 +11,7 @@ import hypothesis
 import pytest
 from hypothesis import stateful
 from slurm_operator import actions, drains, execute
-from slurm_operator.decide.node_sets import preconditions, reboot, records, remediate, undrain, update, window
+from slurm_operator.decide.node_sets import features, preconditions, reboot, records, remediate, undrain, update, window
 from slurm_operator.decide.nodes import slurm_nodes, workers
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state.slurm import Named, SlurmNode
@@ -185,9 +185,19 @@ def a_reboot_is_done_again_and_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reboot, "_is_of_before", again)
 
 
+def features_that_people_gave_are_taken_away(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(features, "_features", lambda state, _: ("cpu", *(state.node_set.features or ())))
+
+
+def a_new_node_serves_without_its_features(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(features, "has_its_features", lambda *_: True)
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
+        features_that_people_gave_are_taken_away,
+        a_new_node_serves_without_its_features,
         a_reboot_is_done_again_and_again,
         nodes_that_come_are_not_tested_first,
         windows_are_always_open,

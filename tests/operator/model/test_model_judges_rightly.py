@@ -94,6 +94,36 @@ def test_an_update_that_makes_such_a_node_is_found(monkeypatch: pytest.MonkeyPat
         goes_on(model, 6)
 
 
+def refused_under_a_persons_drain() -> Model:
+    """Somebody drains a node that leaves and comes back smaller than its record, and the template changes meanwhile."""
+    model = played(2)
+    model.an_administrator_drains(1, "bad fan")
+    model.edit_the_number(1)
+    goes_on(model, 4)
+    model.change_the_size_of_nodes(memory=1)
+    model.cluster.records["cpu-1"].memory = 2
+    model.edit_the_number(2)
+    goes_on(model, 8)
+    model.drains_of_others_stay()
+    return model
+
+
+def test_a_persons_drain_keeps_its_words_when_slurm_refuses_the_node() -> None:
+    model = refused_under_a_persons_drain()
+    record = model.cluster.records["cpu-1"]
+    assert (record.reason, record.user, record.refused) == ("alice: bad fan", names.SLURM_USER, True)
+    model.teardown()
+    model.an_administrator_undrains(1)
+    model.all_settles()
+    assert not model.cluster.records["cpu-1"].is_held, "only its person has lifted it"
+
+
+def test_an_operator_that_takes_slurms_words_for_its_reason_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drains, "with_kept_words", lambda nodes, _: nodes)
+    with pytest.raises(AssertionError, match=r"the drain of cpu-1 is another's"):
+        refused_under_a_persons_drain()
+
+
 def removed_under_its_own_drain() -> None:
     """A sick node leaves with the scale-in, and recovers before its pod goes: it lifts its drain and takes a job."""
     model = played(2)

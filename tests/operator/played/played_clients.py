@@ -156,11 +156,19 @@ class PlayedRest(SlurmRest):
         assert record.base == "DOWN"
         record.drained = True
 
+    async def give_reason(self, name: str, reason: str) -> None:
+        record = self.cluster.records[name]
+        assert record.is_held and record.reason == TOO_LARGE, f"{name} has a reason: {record.reason}"
+        assert reason.endswith(f": {self.cluster.foreign[name]}"), f"{reason} was never said of {name}"
+        record.reason, record.user = reason, names.SLURM_USER
+
     async def undrain(self, name: str) -> None:
         cluster, pod = self.cluster, self.cluster.pods[name]
         assert name not in cluster.foreign, f"the drain of {name} is another's"
         assert pod.phase == "up", f"{name} is to serve and its pod is {pod.phase}"
         assert not cluster.lacks(name), f"{name} is to serve and is unfit"
+        new = cluster.records[name].reason == reasons.NEW
+        assert not (new and cluster.lacks_features(name)), f"{name} is to serve without its features"
         assert not cluster.is_failed(name), f"{name} is to serve, and a condition of its host fails or did"
         assert not pod.evictable, f"{name} is to serve and its pod may be evicted"
         cluster.records[name].undrain()
@@ -175,7 +183,9 @@ class PlayedRest(SlurmRest):
         weight: int | None = None,
         topology: str | None = None,
     ) -> None:
-        raise AssertionError(f"nothing declares features, weight or place of {name}: {features}, {weight}, {topology}")
+        assert (weight, topology) == (None, None), f"nothing declares weight or place of {name}: {weight}, {topology}"
+        assert features is not None and self.cluster.features is not None, f"people gave {name} its features"
+        self.cluster.records[name].features = frozenset(features)
 
     async def take_down(self, name: str, reason: str) -> None:
         cluster, record = self.cluster, self.cluster.records[name]

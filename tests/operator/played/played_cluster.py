@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from slurm_operator.decide.node_sets import records
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state.kubernetes import K8sNode, Pod, Taint, Workload
-from slurm_operator.state.resources import NodeCondition, NodeSet, RemovalPolicy, Restart, UpdatePolicy
+from slurm_operator.state.resources import KeptDrain, NodeCondition, NodeSet, RemovalPolicy, Restart, UpdatePolicy
 from slurm_operator.state.slurm import Facts, Jobs, Named, Reservation, SlurmJob, SlurmNode, TooDeep, Unknown
 
 from contract import names, reasons
@@ -60,6 +60,7 @@ class Record:
     user: str = ""
     since: datetime.datetime = NOW
     comment: str = ""
+    features: frozenset[str] = frozenset({"cpu"})
 
     def drain(self, reason: str, user: str, since: datetime.datetime) -> None:
         self.drained, self.failing = True, False
@@ -143,7 +144,9 @@ class PlayedCluster:
         foreign: node → reason for which somebody else took it out of service.
         broken: templates under which no node works.
         first_checks: long checks that come before a node's jobs.
+        features: those that the set declares; None if administrators give them.
         updating: what NodeSet.status remembers of an update.
+        drains: those of others that it keeps.
         reserved: node → the flags that a reservation of it shows now; none if it begins later.
         ours: the operator's own reservation.
         restarts: what NodeSet.status remembers.
@@ -164,8 +167,10 @@ class PlayedCluster:
         self.hosts = {f"m-{n}": Host() for n in range(2 * MOST)}
         self.broken: set[int] = set()
         self.first_checks: tuple[str, ...] = ()
+        self.features: tuple[str, ...] | None = None
         self.restarts: tuple[Restart, ...] = ()
         self.updating: frozenset[str] = frozenset()
+        self.drains: tuple[KeptDrain, ...] = ()
         self.update = UpdatePolicy()
         self.removal = RemovalPolicy()
         self.reactions = ReactionPolicy()
@@ -181,7 +186,15 @@ class PlayedCluster:
         """All that others see of it, but for the time."""
         parts = (*self.pods.values(), *self.records.values(), *self.hosts.values(), *self.jobs)
         named = ([*self.pods], [*self.records], {**self.foreign}, {**self.reserved}, self.ours)
-        return [self.size, self.set_version, self.restarts, self.updating, *named, *({**vars(each)} for each in parts)]
+        return [
+            self.size,
+            self.set_version,
+            self.restarts,
+            self.updating,
+            self.drains,
+            *named,
+            *({**vars(each)} for each in parts),
+        ]
 
     def another_version(self) -> int:
         """The API server counts all changes together."""
@@ -252,12 +265,22 @@ class PlayedCluster:
             self.records[name].drain(reasons.NEW, names.SLURM_USER, self.now)
         record = self.records[name]
         record.started, record.refused, record.reboot = self.now, pod.memory < record.memory, ""
-        if record.refused and record.user == names.SLURM_USER:
-            # slurmctld puts its own reason in the place of a person's then (validate_node_specs; limits.md).
-            self.foreign.pop(name, None)
-        if record.refused and name not in self.foreign:
-            record.drain(TOO_LARGE, names.SLURM_USER, self.now)
+        if record.refused:
+            self._refuse(name)
         self._return_to_service(name)
+
+    def _refuse(self, name: str) -> None:
+        """slurmctld puts its own reason in the place of whatever stands there (validate_node_specs)."""
+        record, kept = self.records[name], {drain.node: drain for drain in self.drains}
+        if name in self.foreign and name in kept:
+            self.foreign[name] = kept[name].reason
+        elif record.failing:
+            self.foreign[name] = TOO_LARGE  # Slurm itself sets no node to FAIL, so that it stays somebody's.
+        else:
+            self.foreign.pop(name, None)  # Nobody knows of a drain that no pass has seen (limits.md).
+        failing = record.failing
+        record.drain(TOO_LARGE, names.SLURM_USER, self.now)
+        record.drained, record.failing = not failing, failing
 
     def _return_to_service(self, name: str) -> None:
         """Its slurmd registers: Slurm takes back that it is DOWN, whoever said so (ReturnToService=2)."""
@@ -379,6 +402,10 @@ class PlayedCluster:
         by_machine = record is not None and record.reason.startswith(of_machine)
         return not (bad or by_machine or name in self.foreign)
 
+    def lacks_features(self, name: str) -> bool:
+        """Return whether a node's record has other features than its set declares."""
+        return self.features is not None and self.records[name].features != {"cpu", *self.features}
+
     # How the operator sees them.
 
     def members(self) -> list[str]:
@@ -406,6 +433,8 @@ class PlayedCluster:
             reactions=self.reactions,
             restarts=self.restarts,
             updating=self.updating,
+            drains=self.drains,
+            features=self.features,
             conditions=(NodeCondition(CONDITION),),
         )
         workload = Workload(
@@ -435,7 +464,8 @@ class PlayedCluster:
         cpus = sum(job.has_cpus for job in there)
         words = (record.reason, record.user, cpus, record.started, record.since, record.comment)
         memory = 100 * sum(job.has_cpus or job.state == "SUSPENDED" for job in there)
-        return SlurmNode(name, frozenset(states), *words, facts=Facts(1, record.memory), allocated_memory=memory)
+        facts = {"facts": Facts(1, record.memory), "features": record.features}
+        return SlurmNode(name, frozenset(states), *words, **facts, allocated_memory=memory)
 
     def all_jobs(self) -> tuple[SlurmJob, ...]:
         """Every job, with what it names."""

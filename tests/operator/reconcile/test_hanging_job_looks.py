@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from node_health import notes
 from slurm_operator import metrics
+from slurm_operator.clients.slurm.job_listing import MOST_ALIVE
 from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
 from slurm_operator.execute import Executor
 from slurm_operator.findings import Finding
@@ -29,6 +30,10 @@ class Slurm:
         self.job = SeenQuietJob(812, frozenset({"RUNNING"}), "main", frozenset({"cpu-0"}), requeues=True)
         self.calls: list[tuple[Any, ...]] = []
         self.reads, self.away = 0, False
+        self.records = 1
+
+    async def record_count(self, job_id: int) -> int:
+        return self.records
 
     async def quiet_job(self, job_id: int) -> SeenQuietJob | None:
         self.reads += 1
@@ -128,6 +133,19 @@ def test_jobs_are_only_told_without_the_policy_and_nobody_looks_without_any() ->
     samples = [each for family in metrics.HANGING_JOBS.collect() for each in family.samples]
     assert [(each.labels, each.value) for each in samples] == [({"partition": "main"}, 1)]
     assert (silent.slurm.reads, silent.status) == (0, {})
+
+
+def test_a_task_is_left_alone_while_it_could_be_read_only_with_more_of_its_array_than_slurmrestd_takes() -> None:
+    world = World(HangPolicy("main", 3600, requeues=True))
+    world.slurm.records = MOST_ALIVE + 1
+    world.look()
+    assert (world.slurm.reads, world.status) == (0, {})
+    world.slurm.records = MOST_ALIVE
+    world.look()
+    assert [row["id"] for row in world.status["hangs"]["jobs"]] == [812]
+    before, world.slurm.records = world.status, MOST_ALIVE + 1
+    world.look()
+    assert world.status == before, "what was found stays"
 
 
 def test_slurms_refusal_is_told_and_changes_nothing() -> None:

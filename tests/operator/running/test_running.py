@@ -95,6 +95,13 @@ def test_a_node_drained_by_somebody_is_named_and_left_alone(running_operator: Wo
     world.slurm.drain("cpu-1", "bad disk too", "root")
     world.wait("Available", "False", "NoUsableNodes")
     assert world.slurm.changes() == before
+    with world.slurm.lock:  # As slurmctld does it when a node registers with less than its record.
+        world.slurm.drain("cpu-0", "Low RealMemory", "slurm")
+        world.slurm.nodes["cpu-0"]["state"].append("INVALID_REG")
+    until(lambda: world.slurm.nodes["cpu-0"]["reason"] == "root: bad disk", "its author's words are there again")
+    kept = [{"node": f"cpu-{n}", "reason": f"bad disk{' too' * n}", "user": "root"} for n in range(2)]
+    assert world.get("nodesets", "cpu")["status"]["drainsOfOthers"] == kept
+    assert "cpu-0 (bad disk)" in world.condition("DrainedByPeople")["message"]
 
 
 FAULTS: dict[Fault, str] = {

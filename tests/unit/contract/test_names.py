@@ -99,7 +99,7 @@ def test_a_changed_crd_has_a_new_edition() -> None:
     editions |= {"5": "308193427929c1b3", "6": "edf59450b3bf2391", "7": "f3d0ab4ef63cc60e", "8": "92dd8dfa055a9edf"}
     editions |= {"9": "e138e732760cf71c", "10": "43fffb7bfe7c86ac", "11": "43071799b545a2d8"}
     editions |= {"12": "c5ed5a1eeafb1d91", "13": "9fac04606585227e", "14": "012a744745400ac7"}
-    editions |= {"15": "4c192034849c6349", "16": "9dabbca4f5068205"}
+    editions |= {"15": "4c192034849c6349", "16": "16d90d6938fc79cd"}
     crds = files.definitions()
     (edition,) = {crd["metadata"]["annotations"][crd_policy.EDITION] for crd in crds}
     content = json.dumps([crd["spec"] for crd in crds], sort_keys=True)

@@ -173,6 +173,10 @@ class SlurmRest(HangingJobs):
         """Drain a node without a new reason: its reason and the reason's author stay."""
         await self._call("keep_out", "POST", _node_path(name), {"state": ["DRAIN"]})
 
+    async def give_reason(self, name: str, reason: str) -> None:
+        """Give a node that is out of service another reason; its state stays."""
+        await self._call("give_reason", "POST", _node_path(name), {"reason": reason})
+
     async def take_down(self, name: str, reason: str) -> None:
         """Take a node's jobs from it: those that may are requeued, the others end (NODE_FAIL); a drain stays."""
         await self._call("take_down", "POST", _node_path(name), {"state": ["DOWN"], "reason": reason})

@@ -16,11 +16,16 @@ from slurm_operator.state.slurm import SeenQuietJob
 _UNKNOWN_JOB = 2017
 """ESLURM_INVALID_JOB_ID."""
 
-_A = TypeVar("_A", answers.Jobs, answers.CheckJobs, answers.QuietJobs)
+_A = TypeVar("_A", answers.Jobs, answers.CheckJobs, answers.QuietJobs, answers.States)
 
 
 class HangingJobs(Connection):
     """Calls about jobs that hang."""
+
+    async def record_count(self, job_id: int) -> int:
+        """Return how many records slurmrestd would read with a job: of an array's last task, those of all tasks."""
+        answer = await self._known_job(answers.States, "job_states", f"/jobs/state/?job_id={job_id}")
+        return len(answers.listed("jobs", answer.jobs)) if answer else 0
 
     async def quiet_job(self, job_id: int) -> SeenQuietJob | None:
         """Read a job that a node noted as quiet; None if slurmctld has forgotten it."""
@@ -48,12 +53,15 @@ class HangingJobs(Connection):
 
     async def _about_job(self, kind: type[_A], number: str) -> _A | None:
         """Read what slurmctld says of a job; None if it has forgotten it."""
+        return await self._known_job(kind, "job", f"/job/{quote(number, safe='')}")
+
+    async def _known_job(self, kind: type[_A], call: str, path: str) -> _A | None:
         try:
-            answer = await self._read_as(kind, "job", f"/job/{quote(number, safe='')}")
+            answer = await self._read_as(kind, call, path)
         except SlurmError as error:
             if error.reason is Trouble.REFUSED and _UNKNOWN_JOB in error.numbers:
                 return None
             raise
         if answer is None:
-            raise SlurmError(Trouble.UNUSABLE, "job: 'not modified' without a question about changes")
+            raise SlurmError(Trouble.UNUSABLE, f"{call}: 'not modified' without a question about changes")
         return answer

@@ -26,7 +26,6 @@ from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import (
     MAX_MESSAGE,
-    UNKNOWN_AUTHOR,
     Condition,
     Finding,
     Findings,
@@ -297,5 +296,8 @@ def _with_reasons(nodes: Sequence[SlurmNode]) -> str:
 
 
 def _with_authors(nodes: Sequence[SlurmNode]) -> str:
-    rows = [f"{node.reason_user or UNKNOWN_AUTHOR}: {node.name} ({node.reason or 'no reason given'})" for node in nodes]
+    rows = [
+        f"{node.reason_user or drains.UNKNOWN_AUTHOR}: {node.name} ({node.reason or 'no reason given'})"
+        for node in nodes
+    ]
     return shown(rows, _SHOWN)

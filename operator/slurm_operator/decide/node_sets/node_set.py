@@ -7,7 +7,17 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from contract import reasons
-from slurm_operator.actions import Action, Comment, Drain, DrainDown, SetEvictable, Undrain, UpdateNode
+from slurm_operator import drains
+from slurm_operator.actions import (
+    Action,
+    Comment,
+    Drain,
+    DrainDown,
+    RestoreReason,
+    SetEvictable,
+    Undrain,
+    UpdateNode,
+)
 from slurm_operator.decide.node_sets import (
     features,
     k8s_nodes,
@@ -21,8 +31,8 @@ from slurm_operator.decide.node_sets import (
 )
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Defect
-from slurm_operator.state.resources import NodeSet
-from slurm_operator.state.slurm import Unknown
+from slurm_operator.state.resources import KeptDrain, NodeSet
+from slurm_operator.state.slurm import SlurmNode, Unknown
 
 _DRAINING = frozenset({"size", "Kubernetes nodes", "update", "repairs", "reboots"})
 """Parts that drain nodes."""
@@ -33,13 +43,14 @@ _T = TypeVar("_T")
 class Decision:
     """The actions of a pass, in their order, and the repairs among them.
 
-    The status remembers `updating`: the nodes that the update has taken and that have not worked since. `defects` are
-    parts of the decision that raised an exception: nothing of them is done.
+    The status remembers `updating`: the nodes that the update has taken and that have not worked since. It keeps
+    `drains`, those of others. `defects` are parts of the decision that raised an exception: nothing of them is done.
     """
 
     actions: list[Action]
     updating: frozenset[str]
     plan: remediate.Plan
+    drains: tuple[KeptDrain, ...]
     defects: tuple[Defect, ...] = ()
 
 
@@ -70,7 +81,7 @@ class _Parts:
 
 def unchanged(node_set: NodeSet, actions: Iterable[Action] = ()) -> Decision:
     """Return the decision while Slurm can't be seen: it keeps all that the status remembers."""
-    return Decision([*actions], node_set.updating, remediate.Plan(restarts=node_set.restarts))
+    return Decision([*actions], node_set.updating, remediate.Plan(restarts=node_set.restarts), node_set.drains)
 
 
 def repairable(state: NodeSetState) -> NodeSetState:
@@ -101,6 +112,7 @@ def decide(state: NodeSetState) -> Decision:
             *plan.actions,
             *parts.actions("reboots", lambda: reboot.actions(repairable(state))),
             *parts.actions("features", lambda: features.actions(state)),
+            *parts.actions("others' drains", lambda: _restored(_records(state))),
         ]
     )
     updating = parts.result("update", lambda: update.taken(state) | update.begun(state, decided), None)
@@ -111,7 +123,19 @@ def decide(state: NodeSetState) -> Decision:
         drained = {action.node for action in decided if isinstance(action, Drain)}
         lifted: Sequence[Undrain | Drain] = parts.result("undrain", lambda: undrain.actions(state), [])
         decided[:0] = [action for action in lifted if action.node not in drained]
-    return Decision(sorted(decided, key=_turn), updating, plan, tuple(parts.defects))
+    kept = parts.result("others' drains", lambda: drains.kept(_records(state)), state.node_set.drains)
+    return Decision(sorted(decided, key=_turn), updating, plan, kept, tuple(parts.defects))
+
+
+def _records(state: NodeSetState) -> list[SlurmNode]:
+    return [worker.node for worker in state.workers.values() if worker.node]
+
+
+def _restored(nodes: Iterable[SlurmNode]) -> list[RestoreReason]:
+    """Return what gives drains of others their words back, which Slurm has replaced."""
+    lost = [node for node in nodes if node.replaced_by]
+    signed = [drains.signed(KeptDrain(node.name, node.reason, node.reason_user)) for node in lost]
+    return [RestoreReason(node.name, words) for node, words in zip(lost, signed, strict=True)]
 
 
 def _turn(action: Action) -> int:
@@ -121,7 +145,7 @@ def _turn(action: Action) -> int:
             return 0
         case Drain(reason=reason) if reason.startswith(reasons.NODE):
             return 0
-        case UpdateNode() | Comment():
+        case UpdateNode() | Comment() | RestoreReason():
             return 2
     return 1
 

@@ -24,6 +24,8 @@ def hold(decided: actions.NodeAction, now: SlurmNode) -> bool:
         case actions.UndrainReserved(reason=reason):
             ours = drains.owner(now) in (Owner.LONG_CHECK, Owner.UNTESTED) and now.reason == reason
             return ours and not slurm_nodes.has_work(now)
+        case actions.RestoreReason():
+            return drains.is_drained(now) and drains.is_slurms_word(now)
         case actions.DeleteRecord(anothers=anothers, started=started):
             is_same = started in (None, now.started)
             return is_same and _is_still_out(now) and (anothers or not drains.is_anothers(now))

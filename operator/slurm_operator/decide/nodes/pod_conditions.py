@@ -11,7 +11,6 @@ from slurm_operator import drains
 from slurm_operator.decide.nodes import notes, slurm_nodes
 from slurm_operator.decide.nodes.workers import is_record_of
 from slurm_operator.drains import Owner
-from slurm_operator.findings import UNKNOWN_AUTHOR
 from slurm_operator.state.kubernetes import Pod, PodCondition
 from slurm_operator.state.slurm import Nodes, SlurmNode
 
@@ -133,4 +132,4 @@ def _message(node: SlurmNode) -> str:
     if not node.reason:
         return ""
     since = f"@{node.reason_set:%Y-%m-%dT%H:%M:%SZ}" if node.reason_set else ""
-    return f"{node.reason} [{node.reason_user or UNKNOWN_AUTHOR}{since}]"
+    return f"{node.reason} [{node.reason_user or drains.UNKNOWN_AUTHOR}{since}]"

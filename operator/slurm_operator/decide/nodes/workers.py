@@ -192,7 +192,11 @@ class NodeSetState:
         full_listing: FullListing | None = None,
         jobs: tuple[SlurmJob, ...] | Unknown = NOT_ASKED,
     ) -> NodeSetState:
-        """The same with what Slurm says."""
+        """The same with what Slurm says; drains of others keep the words that the node set's status keeps."""
+        kept = self.node_set.drains
+        nodes = nodes if isinstance(nodes, Unknown) else drains.with_kept_words(nodes, kept)
+        if full_listing:
+            full_listing = dataclasses.replace(full_listing, nodes=drains.with_kept_words(full_listing.nodes, kept))
         return dataclasses.replace(self, nodes=nodes, full_listing=full_listing, jobs=jobs)
 
     @functools.cached_property

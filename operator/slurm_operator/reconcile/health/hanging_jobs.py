@@ -9,6 +9,7 @@ from collections.abc import Callable
 from slurm_operator import execute, metrics
 from slurm_operator.clients.kubernetes import Object
 from slurm_operator.clients.lease import Lease
+from slurm_operator.clients.slurm.job_listing import MOST_ALIVE
 from slurm_operator.clients.slurm.slurm_error import SlurmError
 from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.nodes import hanging_jobs
@@ -61,7 +62,8 @@ class HangingJobs:
             for job_id in hanging_jobs.to_look_at(ledger, quiet):
                 if now.budget.is_over(ends):
                     break
-                seen[job_id] = await now.rest.quiet_job(job_id)
+                if await now.rest.record_count(job_id) <= MOST_ALIVE:
+                    seen[job_id] = await now.rest.quiet_job(job_id)
         except SlurmError as error:
             self.problems = [Finding(execute.REFUSED, f"jobs that hang: {error}")]
             return

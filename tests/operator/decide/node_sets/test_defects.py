@@ -12,7 +12,7 @@ from slurm_operator.actions import Action, Drain, SetEvictable, SetReplicas, Und
 from slurm_operator.decide.node_sets import features, k8s_nodes, node_set, records, remediate, scale, undrain, update
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state.kubernetes import K8sNode
-from slurm_operator.state.resources import Restart
+from slurm_operator.state.resources import KeptDrain, Restart
 from slurm_operator.state.slurm import FullListing, SlurmNode
 
 from contract import reasons
@@ -84,10 +84,11 @@ def test_without_knowing_whose_drain_a_node_has_nothing_is_taken_away_and_all_is
     noted = (Restart("cpu-1", NOW),)
     fails(monkeypatch, drains, "owner")
     fails(monkeypatch, remediate, "plan")
-    decided = node_set.decide(changed(seen(), restarts=noted, updating=frozenset({"cpu-1"})))
+    kept = (KeptDrain("cpu-1", "bad fan", "alice"),)
+    decided = node_set.decide(changed(seen(), restarts=noted, updating=frozenset({"cpu-1"}), drains=kept))
     assert decided.defects
     assert decided.actions == []
-    assert (decided.updating, decided.plan.restarts) == (frozenset({"cpu-1"}), noted)
+    assert (decided.updating, decided.plan.restarts, decided.drains) == (frozenset({"cpu-1"}), noted, kept)
     (grows,) = node_set.decide(seen(wanted=5)).actions
     assert is_scale_in(grows), "more pods need nothing of Slurm"
 
