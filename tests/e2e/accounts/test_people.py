@@ -1,4 +1,4 @@
-"""People in the stack's config have login nodes for a group of theirs, and accounts that previews compare."""
+"""People in the stack's config have login nodes for a group of theirs, accounts that previews compare, and QOS."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import yaml
 
 from devcluster.cli.login import Login
 from devcluster.node import node_cli
+from tests.e2e import preemption
 
 SET = {
     "name": "lab",
@@ -18,7 +19,7 @@ SET = {
     "ownHostKeys": True,
 }
 SERVICE = "slurm-login-lab"
-QOS = [{"name": "short", "priority": 5}]
+QOS = [{"name": "short", "priority": 5}, *preemption.QOS]
 ACCOUNTS = [{"name": "physics", "fairshare": 20}]
 READ = ["get", "slurmcluster", "dev", "-o", "jsonpath={.status.accounts.set.accounts.physics.Fairshare}"]
 
@@ -36,6 +37,10 @@ def declared(slurm):
     config["pulumi-slurm:login"]["sets"] = [SET]
     config["pulumi-slurm:accounting"] |= {"qos": QOS, "accounts": ACCOUNTS, "removal": "delete"}
     config["pulumi-slurm:checks"] = {**config.get("pulumi-slurm:checks", {}), "accounts": True}
+    config["pulumi-slurm:partitions"].append(preemption.HIGH)
+    slurm_conf = config.get("pulumi-slurm:slurm", {})
+    options = {**slurm_conf.get("options", {}), **preemption.OPTIONS, "PreemptType": "preempt/qos"}
+    config["pulumi-slurm:slurm"] = {**slurm_conf, "options": options}
     try:
         file.write_text(yaml.safe_dump({"config": config}, sort_keys=False))
         slurm.pulumi("up", "--yes", "--skip-preview").ok()
@@ -45,7 +50,8 @@ def declared(slurm):
         slurm.pulumi("up", "--yes", "--skip-preview").ok()
         slurm.sh("sudo gpasswd -d admin lab; sudo groupdel lab").ok()
         # Without accounting.removal, what was declared stays.
-        slurm.sh("sacctmgr -i delete account theirs physics && sacctmgr -i delete qos short", user="admin").ok()
+        declared = ",".join(one["name"] for one in QOS)
+        slurm.sh(f"sacctmgr -i delete account theirs physics && sacctmgr -i delete qos {declared}", user="admin").ok()
     assert slurm.kubectl("get", "service", SERVICE).status != 0
     assert slurm.kubectl("get", "statefulset", SERVICE).status != 0
 
@@ -80,6 +86,13 @@ def test_jobs_start_from_a_set_of_login_nodes(slurm, lab):
     assert slurm.at(lab, "srun -N2 hostname | sort", user="admin").ok().split() == ["cpu-0", "cpu-1"]
     assert slurm.at(lab, "sbatch --wait -Q -o ran --wrap hostname && cat ran", user="admin").ok().startswith("cpu-")
     slurm.sh("rm ~/ran", user="admin").ok()
+
+
+@pytest.mark.parametrize("mode", preemption.MODES)
+def test_a_job_of_a_qos_gives_way_to_one_whose_qos_preempts_it(slurm, declared, mode):
+    preempts = "sacctmgr -nP show qos first format=preempt"
+    slurm.wait("slurmdbd has the QOS", lambda: {*slurm.sh(preempts).ok().split(",")} == {*preemption.MODES}, 120)
+    preemption.by_qos(slurm, mode)
 
 
 def test_a_preview_tells_what_becomes_of_accounts_in_slurmdbd(slurm, declared):
