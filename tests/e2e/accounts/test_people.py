@@ -1,4 +1,4 @@
-"""People in the stack's config have login nodes for a group of theirs, accounts that previews compare, and QOS."""
+"""People in the stack's config have login nodes for a group, accounts that previews compare, QOS, and crontabs."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ SET = {
 SERVICE = "slurm-login-lab"
 QOS = [{"name": "short", "priority": 5}, *preemption.QOS]
 ACCOUNTS = [{"name": "physics", "fairshare": 20}]
+CRONTAB = "* * * * * echo $(id -un) $(stat -c %i /) > cron-ran"
+"""Within the first minute of the tests."""
 READ = ["get", "slurmcluster", "dev", "-o", "jsonpath={.status.accounts.set.accounts.physics.Fairshare}"]
 
 
@@ -39,13 +41,16 @@ def declared(slurm):
     config["pulumi-slurm:checks"] = {**config.get("pulumi-slurm:checks", {}), "accounts": True}
     config["pulumi-slurm:partitions"].append(preemption.HIGH)
     slurm_conf = config.get("pulumi-slurm:slurm", {})
-    options = {**slurm_conf.get("options", {}), **preemption.OPTIONS, "PreemptType": "preempt/qos"}
+    more = {**preemption.OPTIONS, "PreemptType": "preempt/qos", "ScronParameters": "enable"}
+    options = {**slurm_conf.get("options", {}), **more}
     config["pulumi-slurm:slurm"] = {**slurm_conf, "options": options}
     try:
         file.write_text(yaml.safe_dump({"config": config}, sort_keys=False))
         slurm.pulumi("up", "--yes", "--skip-preview").ok()
+        slurm.wait("Slurm's crontabs", lambda: slurm.sh(f"echo '{CRONTAB}' | scrontab", user="admin").ok() == "")
         yield config
     finally:
+        slurm.sh("scrontab -r; rm -f cron-ran", user="admin")
         file.write_text(before)
         slurm.pulumi("up", "--yes", "--skip-preview").ok()
         slurm.sh("sudo gpasswd -d admin lab; sudo groupdel lab").ok()
@@ -115,3 +120,9 @@ def test_a_preview_tells_what_becomes_of_accounts_in_slurmdbd(slurm, declared):
     assert "- QOS short: deleted, unless jobs or records of others need it" in told
     assert "= account theirs: stays" in told
     assert "accounting: what slurmdbd has" not in slurm.pulumi("preview").ok(), "without a change nothing is told"
+
+
+def test_a_crontab_of_slurms_runs_in_the_jail(slurm, declared):
+    assert CRONTAB in slurm.sh("scrontab -l", user="admin").ok()
+    root = slurm.sh("stat -c %i /").ok()
+    slurm.wait("its minute", lambda: slurm.sh("cat cron-ran", user="admin").ok() == f"admin {root}", 150)
