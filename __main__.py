@@ -13,7 +13,7 @@ from components.preflight import (
     account_checks,
     cluster_checks,
     job_checks,
-    preemptible_checks,
+    preemption,
     priority_weights,
     topology_tree,
     update_windows,
@@ -26,7 +26,7 @@ def main() -> None:
     config = configuration.from_pulumi()
     cluster_checks.run(config)
     update_windows.run(config)
-    preemptible_checks.run(config)
+    preemption.run(config)
     priority_weights.run(config)
     job_checks.run(config)
     account_checks.run(config)

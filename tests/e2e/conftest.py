@@ -29,8 +29,8 @@ from tests.e2e.looks import Looks, path_of
 from tests.known_packages import python_that_knows_its_packages
 
 NAMESPACE = "slurm"
-SETTINGS = {"slurm": {"options": {"KillWait": "5", "SchedulerParameters": "bf_interval=3"}}}
-"""Of 30 s each: for a program that heeds no SIGTERM, and until a job of several components begins."""
+SETTINGS = {"slurm": {"options": {"KillWait": "5", "SchedulerParameters": "bf_interval=3", "Licenses": "compiler:1"}}}
+"""A licence; and less than 30 s for a program that heeds no SIGTERM, and until a job of several components begins."""
 SECONDS = 900
 """Deadline of a test without one of its own. A worker's first test waits for its cluster, on cores that others use."""
 LEAST_SECONDS = 90.0

@@ -1,4 +1,4 @@
-"""People in the stack's config have login nodes for a group of theirs, and accounts that previews compare."""
+"""People in the stack's config have login nodes for a group, accounts that previews compare, QOS, and crontabs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import yaml
 
 from devcluster.cli.login import Login
 from devcluster.node import node_cli
+from tests.e2e import preemption
 
 SET = {
     "name": "lab",
@@ -18,8 +19,10 @@ SET = {
     "ownHostKeys": True,
 }
 SERVICE = "slurm-login-lab"
-QOS = [{"name": "short", "priority": 5}]
+QOS = [{"name": "short", "priority": 5}, *preemption.QOS]
 ACCOUNTS = [{"name": "physics", "fairshare": 20}]
+CRONTAB = "* * * * * echo $(id -un) $(stat -c %i /) > cron-ran"
+"""Within the first minute of the tests."""
 READ = ["get", "slurmcluster", "dev", "-o", "jsonpath={.status.accounts.set.accounts.physics.Fairshare}"]
 
 
@@ -36,16 +39,24 @@ def declared(slurm):
     config["pulumi-slurm:login"]["sets"] = [SET]
     config["pulumi-slurm:accounting"] |= {"qos": QOS, "accounts": ACCOUNTS, "removal": "delete"}
     config["pulumi-slurm:checks"] = {**config.get("pulumi-slurm:checks", {}), "accounts": True}
+    config["pulumi-slurm:partitions"].append(preemption.HIGH)
+    slurm_conf = config.get("pulumi-slurm:slurm", {})
+    more = {**preemption.OPTIONS, "PreemptType": "preempt/qos", "ScronParameters": "enable"}
+    options = {**slurm_conf.get("options", {}), **more}
+    config["pulumi-slurm:slurm"] = {**slurm_conf, "options": options}
     try:
         file.write_text(yaml.safe_dump({"config": config}, sort_keys=False))
         slurm.pulumi("up", "--yes", "--skip-preview").ok()
+        slurm.wait("Slurm's crontabs", lambda: slurm.sh(f"echo '{CRONTAB}' | scrontab", user="admin").ok() == "")
         yield config
     finally:
+        slurm.sh("scrontab -r; rm -f cron-ran", user="admin")
         file.write_text(before)
         slurm.pulumi("up", "--yes", "--skip-preview").ok()
         slurm.sh("sudo gpasswd -d admin lab; sudo groupdel lab").ok()
         # Without accounting.removal, what was declared stays.
-        slurm.sh("sacctmgr -i delete account theirs physics && sacctmgr -i delete qos short", user="admin").ok()
+        declared = ",".join(one["name"] for one in QOS)
+        slurm.sh(f"sacctmgr -i delete account theirs physics && sacctmgr -i delete qos {declared}", user="admin").ok()
     assert slurm.kubectl("get", "service", SERVICE).status != 0
     assert slurm.kubectl("get", "statefulset", SERVICE).status != 0
 
@@ -82,6 +93,13 @@ def test_jobs_start_from_a_set_of_login_nodes(slurm, lab):
     slurm.sh("rm ~/ran", user="admin").ok()
 
 
+@pytest.mark.parametrize("mode", preemption.MODES)
+def test_a_job_of_a_qos_gives_way_to_one_whose_qos_preempts_it(slurm, declared, mode):
+    preempts = "sacctmgr -nP show qos first format=preempt"
+    slurm.wait("slurmdbd has the QOS", lambda: {*slurm.sh(preempts).ok().split(",")} == {*preemption.MODES}, 120)
+    preemption.by_qos(slurm, mode)
+
+
 def test_a_preview_tells_what_becomes_of_accounts_in_slurmdbd(slurm, declared):
     slurm.wait("the operator has read the account", lambda: slurm.kubectl(*READ).stdout == "20", 150)
     shown = slurm.sh("sacctmgr -nP show assoc format=account,user,share", user="admin").ok()
@@ -102,3 +120,9 @@ def test_a_preview_tells_what_becomes_of_accounts_in_slurmdbd(slurm, declared):
     assert "- QOS short: deleted, unless jobs or records of others need it" in told
     assert "= account theirs: stays" in told
     assert "accounting: what slurmdbd has" not in slurm.pulumi("preview").ok(), "without a change nothing is told"
+
+
+def test_a_crontab_of_slurms_runs_in_the_jail(slurm, declared):
+    assert CRONTAB in slurm.sh("scrontab -l", user="admin").ok()
+    root = slurm.sh("stat -c %i /").ok()
+    slurm.wait("its minute", lambda: slurm.sh("cat cron-ran", user="admin").ok() == f"admin {root}", 150)

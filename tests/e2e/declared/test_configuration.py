@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.e2e import preemption
+
 GOLDEN = Path(__file__).parents[2] / "unit" / "golden"
 ASK = """
 import json, sys, urllib.request
@@ -102,12 +104,16 @@ end
 
 
 def test_a_changed_option_is_read_by_slurmctld_and_all_nodes_and_a_removed_partition_waits_for_its_jobs(slurm, edit):
-    """A script in Lua comes and goes in the same updates. The dry run refuses a wrong one (tests/image)."""
+    """In the same updates a script in Lua and preemption by partition come and go.
+
+    The dry run refuses a wrong script (tests/image).
+    """
     config = yaml.safe_load(slurm.cluster.stack.config_file.read_text())["config"]
     nodes = [each["name"] for each in config["pulumi-slurm:nodeSets"]]
-    options = {**with_option(config, MessageTimeout="33"), "files": {"job_submit.lua": SUBMIT}}
-    main = {"name": "main", "nodeSets": nodes, "default": True}
-    edit(slurm=options, partitions=[main, {"name": "side", "nodeSets": nodes}]).ok()
+    more = {"MessageTimeout": "33", "PreemptType": "preempt/partition_prio", **preemption.OPTIONS}
+    options = {**with_option(config, **more), "files": {"job_submit.lua": SUBMIT}}
+    partitions = [{"name": "main", "nodeSets": nodes, "default": True}, {"name": "side", "nodeSets": nodes}]
+    edit(slurm=options, partitions=[*partitions, *preemption.PARTITIONS]).ok()
     began = time.monotonic()
     slurm.wait("the option", lambda: shown(slurm, "MessageTimeout").startswith("33 "), 90)
     print(f"slurmctld shows the option {time.monotonic() - began:.1f} s after `pulumi up` ended")
@@ -118,6 +124,8 @@ def test_a_changed_option_is_read_by_slurmctld_and_all_nodes_and_a_removed_parti
     answer = slurm.sh("sbatch -J unnamed -o /dev/null --wrap true")
     assert answer.status != 0
     assert "a job needs a name of its own" in answer.text
+    for partition in preemption.PARTITIONS[:-1]:
+        preemption.by_partition(slurm, partition["name"])
 
     job = slurm.sh("sbatch --parsable -p side -o /dev/null --wrap 'sleep 600'").ok()
     slurm.wait("the job runs", lambda: slurm.sh(f"squeue -h -j {job} -o %T").stdout.strip() == "RUNNING")

@@ -1,4 +1,4 @@
-"""Promises about the warning of long checks for which jobs of users wait."""
+"""Promises about warnings of preemption: long checks for which jobs of users wait, and grace times without effect."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from components.config import parse
-from components.preflight import preemptible_checks
+from components.preflight import preemption
 from tests.unit.samples import SMALL, changed
 
 BY_TIER = {"PreemptType": "preempt/partition_prio", "PreemptMode": "CANCEL"}
@@ -22,7 +22,7 @@ def told(partitions: list[dict[str, Any]], options: dict[str, str], partition: s
     raw = changed("health.longChecks", [{"name": "site", "partition": partition, "script": "/opt/check"}], raw)
     raw = changed("slurm", {"options": options}, raw)
     rows = [{key: value for key, value in row.items() if value is not None} for row in partitions]
-    return preemptible_checks.lasting(parse(changed("partitions", rows, raw) if rows else raw))
+    return preemption.lasting(parse(changed("partitions", rows, raw) if rows else raw))
 
 
 @pytest.mark.parametrize(
@@ -80,3 +80,22 @@ def test_a_time_for_which_no_job_is_preempted_is_told_of(exempt: str, waits: boo
             "health.longChecks[0].partition: jobs of main, checks wait up to 10m for a job of site"
         )
         assert sentence.endswith(f"PreemptMode: CANCEL, without PreemptExemptTime: {exempt}")
+
+
+@pytest.mark.parametrize(
+    ("mode", "by", "grace_time", "warnings"),
+    [
+        ("SUSPEND,GANG", "preempt/partition_prio", 60, 1),
+        ("cancel,gang", "PREEMPT/partition_prio", 60, 1),
+        ("CANCEL", "preempt/partition_prio", 60, 0),
+        ("SUSPEND,GANG", "preempt/partition_prio", 0, 0),
+        ("SUSPEND,GANG", "preempt/partition_prio", None, 0),
+    ],
+)
+def test_a_grace_time_beside_gang_is_told(mode: str, by: str, grace_time: int | None, warnings: int) -> None:
+    low = {"name": "low", "nodeSets": ["cpu"], "preemptMode": "CANCEL"}
+    rows = [MAIN, low if grace_time is None else {**low, "graceTime": grace_time}]
+    raw = changed("slurm", {"options": {"PreemptType": by, "preemptmode": mode}}, changed("partitions", rows))
+    sentences = preemption.without_grace(parse(raw))
+    assert len(sentences) == warnings, sentences
+    assert all(line.startswith(f"partitions[1].graceTime: with PreemptMode: {mode} Slurm ends") for line in sentences)

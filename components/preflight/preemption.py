@@ -1,6 +1,7 @@
-"""A warning of long checks that no user's job can preempt: one that needs their nodes waits for the check's time limit.
+"""Warnings of preemption that a site may expect: jobs that wait for long checks, and grace times that jobs do not get.
 
-It is no error. A small cluster may have one partition for all, and its checks may take a minute.
+They are no errors. A small cluster may have one partition for all, and its checks may take a minute. Where memory is
+left for one of two jobs alone, Slurm keeps to a grace time.
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,13 +28,27 @@ def lasting(config: Config) -> list[str]:
     return list(_sentences(config))
 
 
+def without_grace(config: Config) -> list[str]:
+    """Return a sentence for each partition whose jobs the gang scheduler ends, with its path (gang.c of slurmctld)."""
+    options = config.slurm.slurm_conf_options
+    mode = options.get("PreemptMode", "")
+    if "GANG" not in mode.upper().split(",") or options.get("PreemptType", "").lower() != _BY_TIER:
+        return []
+    return [
+        f"partitions[{index}].graceTime: with PreemptMode: {mode} Slurm ends a preempted job at once if the node has "
+        "memory for both jobs: set slurm.options.PreemptMode to CANCEL or REQUEUE, or preempt by QOS"
+        for index, partition in enumerate(config.partitions)
+        if partition.grace_time
+    ]
+
+
 def run(config: Config) -> None:
-    """Warn of checks that make jobs wait.
+    """Warn of checks that make jobs wait, and of grace times without effect.
 
     Args:
         config: The configuration: `health.longChecks`, `partitions` and `slurm.options`.
     """
-    for sentence in lasting(config):
+    for sentence in (*lasting(config), *without_grace(config)):
         pulumi.log.warn(sentence)
 
 
