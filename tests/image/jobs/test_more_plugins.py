@@ -21,7 +21,7 @@ TELL = (
     "id -u; readlink /proc/self/ns/pid /proc/self/ns/mnt /proc/self/ns/ipc; "
     "grep -E '^(CapBnd|Seccomp_filters)' /proc/self/status"
 )
-# Like Pyxis it has an option, and starts programs in slurmstepd and in a task. It reports the root of each callback, and
+# Like Pyxis it has an option, and starts programs in slurmstepd and in a task. It reports each callback's root, and
 # fails on demand. Declared as in spank.h, and built as images/slurm/build_plugins.py does.
 SOURCE = r"""
 #include <errno.h>

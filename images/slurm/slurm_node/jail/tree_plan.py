@@ -65,7 +65,7 @@ def plan(
         Mount(Kind.BIND, str(paths.root_of(volume, jail.revision)), "/"),
         *(Mount(Kind.BIND, str(paths.persistent_of(volume, path)), path) for path in sorted(jail.persistent)),
         Mount(Kind.READ_ONLY, str(paths.PREFIX), str(paths.PREFIX)),
-        # Root in a job would take /dev/null from the pod's daemons, or put a link to a file of the pod in its place.
+        # Root in a job would put a link to a file of the pod in the place of its /dev/null.
         Mount(Kind.DEVICES, "/dev", "/dev"),
         # Kubelet would show what a job wrote there as the pod's termination message.
         Mount(Kind.COVER, "/dev/termination-log", "/dev/termination-log"),
