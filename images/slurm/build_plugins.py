@@ -1,8 +1,8 @@
 """Builds SPANK plugins from the sources in images/slurm/plugins, in the build stage of the slurm image.
 
 `make` builds each folder against the headers of the image's Slurm. The image gets the .so files of that folder. A
-process that such a plugin forks in slurmstepd is confined like a task of the job. Its `fork` and `setns` are those of
-native/plugins/confined_fork.c.
+process that such a plugin forks in slurmstepd is confined like a task of the job. Its `fork`, `setns` and
+`execvpe` are those of native/plugins/confined_fork.c.
 """
 
 import os
@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-INSTEAD = ("-Dfork=confined_fork", "-Dsetns=confined_setns")
+INSTEAD = ("-Dfork=confined_fork", "-Dsetns=confined_setns", "-Dexecvpe=confined_execvpe")
 
 
 def main(plugins: Path, native: Path) -> None:

@@ -134,7 +134,9 @@ static int mask(struct jail *jail, const char *path) {
     if (S_ISDIR(facts.st_mode))
         failed = mount("masked", path, "tmpfs", MS_RDONLY | PROC_FLAGS, "size=0,mode=555");
     else
-        failed = mount("/dev/null", path, NULL, MS_BIND, NULL);
+        /* Read-only, since the mask's mode is that of the node's /dev/null. */
+        failed = mount("/dev/null", path, NULL, MS_BIND, NULL) ||
+                 mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NOEXEC, NULL);
     return failed ? jail_fail_errno(jail, path) : 0;
 }
 

@@ -1,6 +1,6 @@
 /* Runs programs that slurmstepd starts after its tasks, such as task epilogs, inside of the job.
  *
- * slurmstepd may start no program then (stepd_filter.h). Task 0 leaves a runner (late_runner.c) behind before it
+ * slurmstepd may start no program then (stepd_filter.h). A task leaves a runner (late_runner.c) behind before it
  * becomes the user's program. It is in the task's namespaces, groups and limits, as its user. A child of slurmstepd
  * that wants to become a program asks the runner instead, and ends as that program ends. */
 #ifndef PULUMI_SLURM_LATE_PROGRAM_H

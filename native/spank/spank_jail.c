@@ -11,7 +11,7 @@
  *     into the job's process namespace.
  *   - task_init_privileged refuses to start the user's program unless it is inside.
  *   - slurm_spank_task_post_fork, for the last task, gives up the rights that starting tasks took (stepd_filter.h). A
- *     task epilog runs where the tasks ran (late_program.h).
+ *     task epilog, and what other plugins start then, runs where the tasks ran (late_program.h).
  */
 #include "jail.h"
 #include "job.h"
@@ -173,11 +173,7 @@ int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[]) {
         return ESPANK_SUCCESS;
     }
     step_take_late_programs();
-    /* A plugin such as Pyxis also forks when tasks end, to save and remove containers. Those processes must still enter
-     * the jail, which the filter would refuse. So there is no filter. */
-    step.confined = !step.led_forks;
-    if (!step.confined)
-        return ESPANK_SUCCESS;
+    step.confined = true;
     return outcome_of(confine_slurmstepd(&step.jail));
 }
 
@@ -186,9 +182,11 @@ int slurm_spank_task_init(spank_t spank, int argc, char *argv[]) {
     int task = -1;
     (void)argc;
     (void)argv;
-    if (step.runner[1] < 0 || spank_get_item(spank, S_TASK_ID, &task) != ESPANK_SUCCESS || task != 0)
+    step.is_user = true;
+    bool is_wanted = step.led_forks || step_wants_epilog(spank);
+    if (!is_wanted || spank_get_item(spank, S_TASK_ID, &task) != ESPANK_SUCCESS || task != 0)
         return ESPANK_SUCCESS;
-    return outcome_of(late_start_runner(&step.jail, step.runner[1]));
+    return outcome_of(step_start_runner());
 }
 
 int slurm_spank_task_init_privileged(spank_t spank, int argc, char *argv[]) {

@@ -76,21 +76,36 @@ int step_become_inner(const char *script) {
            confine(&step.jail);
 }
 
+void spank_jail_expect_forks(void) {
+    step.expects_forks = true;
+}
+
+int step_start_runner(void) {
+    int channel = step.runner[1];
+    step.runner[1] = -1;
+    return channel < 0 ? 0 : late_start_runner(&step.jail, channel);
+}
+
+/* The flag stays in the child. */
+static pid_t fork_for_plugin(void) {
+    forks_for_plugin = true;
+    pid_t child = fork();
+    forks_for_plugin = child == 0;
+    return child;
+}
+
 pid_t spank_jail_fork(void) {
-    if (!step_is_inside() || step.is_task)
-        return fork();
+    /* Pyxis starts a container in a task, and removes it when slurmstepd can lead no child inside any more. */
+    if (step.is_user && step_start_runner())
+        slurm_error(PLUGIN ": %s", step.jail.why);
+    /* A child after the tasks is as confined as slurmstepd; what it executes is started inside (run_late). */
+    if (!step_is_inside() || step.is_task || step.confined)
+        return fork_for_plugin();
     bool of_itself = forks_a_task();
-    if (step.confined) {
-        slurm_error(PLUGIN ": a plugin that started no process before the tasks may start none after them");
-        errno = EPERM;
-        return -1;
-    }
     step.led_forks = true;
     if (!of_itself && job_fork_inside(&step.jail, &step.job))
         return -1;
-    forks_for_plugin = true;
-    pid_t child = fork();
-    forks_for_plugin = false;
+    pid_t child = fork_for_plugin();
     if (child == 0) {
         step.is_task = true;
         /* In user_init the effective user is the job's. A child that forks here becomes that user for good
@@ -114,12 +129,17 @@ static int run_late(const char *path, char *const arguments[], char *const envir
         return -1;
     }
     late_program(&step.jail, step.runner[0], path, arguments, environment);
-    slurm_error(PLUGIN ": the task epilog %s (--task-epilog, or TaskEpilog of slurm.conf) did not run in the job: %s",
-                path, errno ? strerror(errno) : step.jail.why);
+    const char *why = errno ? strerror(errno) : step.jail.why;
+    if (forks_for_plugin)
+        slurm_error(PLUGIN ": %s, which a plugin starts, did not run in the job: %s", path, why);
+    else
+        slurm_error(PLUGIN
+                    ": the task epilog %s (--task-epilog, or TaskEpilog of slurm.conf) did not run in the job: %s",
+                    path, why);
     _exit(127);
 }
 
-static bool wants_epilog(spank_t spank) {
+bool step_wants_epilog(spank_t spank) {
     char told[2];
     const bool *configured = step_guard_symbol(STEPD_GUARD_EPILOG);
     return (configured && *configured) || spank_getenv(spank, WANTS_EPILOG, told, sizeof(told)) == ESPANK_SUCCESS;
@@ -130,8 +150,9 @@ int step_begin_tasks(spank_t spank) {
     step.forker = pthread_self();
     if (!step_guard_symbol(STEPD_GUARD_EXECVE))
         return jail_fail(&step.jail, "slurmstepd runs without its guard");
-    if (wants_epilog(spank) && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, step.runner))
-        return jail_fail_errno(&step.jail, "make a socket for the task epilog");
+    bool wants_runner = step_wants_epilog(spank) || step.expects_forks;
+    if (wants_runner && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, step.runner))
+        return jail_fail_errno(&step.jail, "make a socket for programs after the tasks");
     return 0;
 }
 

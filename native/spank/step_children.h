@@ -22,9 +22,11 @@ struct step {
     uint32_t id;
     bool forks_tasks; /* between user_init and the first task_post_fork */
     bool is_task;
-    bool confined;  /* by stepd_filter */
-    bool led_forks; /* a plugin of somebody else's has started a process by spank_jail_fork */
-    int runner[2];  /* to late_runner, and its own end; or -1 */
+    bool is_user;       /* in a task: its user's, in the task's groups */
+    bool confined;      /* by stepd_filter */
+    bool expects_forks; /* a plugin of somebody else's is loaded that forks by spank_jail_fork */
+    bool led_forks;     /* one has started a process so before the tasks */
+    int runner[2];      /* to late_runner, and its own end; or -1 */
     pthread_t forker;
 };
 
@@ -47,9 +49,15 @@ void *step_guard_symbol(const char *name);
  * reason in jail->why. */
 int step_watch_forks(void);
 
-/* From now on this thread's children are tasks. Prepares a task epilog, if slurm.conf or the user has one. Returns 0,
- * or -1 with the reason in jail->why. */
+/* From now on this thread's children are tasks. Prepares a runner for a task epilog, if there is one, and for what
+ * plugins start after the tasks. Returns 0, or -1 with the reason in jail->why. */
 int step_begin_tasks(spank_t spank);
+
+/* Tells whether slurm.conf or the user has a task epilog. */
+bool step_wants_epilog(spank_t spank);
+
+/* For a task, as its user: starts the runner, at the first call. Returns 0, or -1 with the reason in jail->why. */
+int step_start_runner(void);
 
 /* Children of slurmstepd that want to become a program have the step's runner start it (late_program.h). */
 void step_take_late_programs(void);

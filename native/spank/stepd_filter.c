@@ -44,6 +44,10 @@ static struct sock_filter code[] = {
     /* Its flags are in memory, where a filter can't look; without it, C libraries use clone. */
     SKIP_UNLESS_EQUAL(SYS_clone3, 1),
     ANSWER(ENOSYS),
+    /* Pyxis closes all descriptors in its children, also the one that late_program.h needs; or none on an old kernel.
+     */
+    SKIP_UNLESS_EQUAL(SYS_close_range, 1),
+    ANSWER(ENOSYS),
     REFUSE(SYS_execve),
     REFUSE(SYS_execveat),
     REFUSE(SYS_setns),

@@ -215,6 +215,11 @@ ESCAPES = [
     Escape(
         "slurm.key and jwt.key", "find /run /etc /var -maxdepth 4 -name slurm.key -o -name jwt.key | grep -q .", SAME
     ),
+    Escape("the pod's names of hosts", ": >> /etc/hosts", SAME),
+    Escape("NCCL's settings of the node", ": >> /etc/nccl.conf", ": >> /run/slurm-node/nccl.conf"),
+    Escape("files among the pod's devices", "touch /dev/x && rm /dev/x", SAME),
+    Escape("modes of the pod's devices", "chmod 0666 /dev/null", SAME),
+    Escape("the same through a mask", "chmod 0666 /proc/keys || chmod 0666 /dev/termination-log", SAME),
     Escape("Slurm's configuration on the node", ": >> /run/slurm/conf/plugstack.conf", SAME),
     Escape("the folder of Slurm's socket", "touch /run/slurm/x && rm /run/slurm/x", SAME),
     Escape("Slurm's programs", "touch /opt/slurm/lib/slurm-wlm/x && rm /opt/slurm/lib/slurm-wlm/x"),
@@ -235,8 +240,10 @@ ESCAPES = [
 ]
 """Named once each; the test counts them."""
 
-PROGRAMS = "bash cat dd find grep head hostname ls mknod mount nsenter python3 readlink stat touch umount unshare"
-FILES = f"/proc/1/fd /proc/keys /proc/sys/kernel/core_pattern /proc/sys/kernel/panic {SYS_FILE}"
+PROGRAMS = "bash cat chmod dd find grep head hostname ls mknod mount nsenter python3 readlink stat touch umount unshare"
+FILES = (
+    f"/etc/hosts /etc/nccl.conf /proc/1/fd /proc/keys /proc/sys/kernel/core_pattern /proc/sys/kernel/panic {SYS_FILE}"
+)
 IN_JOB = {
     "every program that the lines run": f"for one in {PROGRAMS}; do command -v $one || exit 1; done",
     "every file that they open": f"ls -d {FILES}",

@@ -13,6 +13,7 @@ import pytest
 from tests.image import roots
 from tests.image.jail.opens import Watch
 from tests.image.networks import ADDRESS
+from tests.image.pods import LOGIN, WORKER
 from tests.image.small_cluster import ALICE, SmallCluster
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
@@ -122,6 +123,30 @@ def test_the_jails_entry_of_root_is_heeded_inside_alone_and_without_the_pods_rig
     assert (user, int(inode)) == ("0", cluster.root.stat().st_ino)
     assert not int(capabilities.split()[1], 16) & SYS_ADMIN
     assert cluster.pod("getent passwd 0").stdout.strip().endswith(":/root:/bin/bash")
+
+
+def writable(mountinfo: str) -> dict[str, str]:
+    """Return path → file system, and which part of it, of each mount that is not read-only."""
+    lines = [line.split() for line in mountinfo.splitlines()]
+    shown = {words[4]: words for words in lines}
+    return {path: words[2] + words[3] for path, words in shown.items() if "rw" in words[5].split(",")}
+
+
+@pytest.mark.parametrize(("pod", "enter"), [(WORKER, "srun -n1 "), (LOGIN, "")], ids=["a job", "a login"])
+def test_root_of_the_jail_writes_no_file_or_folder_that_is_the_pods(
+    cluster: SmallCluster, pod: str, enter: str
+) -> None:
+    table = "cat /proc/self/mountinfo"
+    shown = cluster.ssh(table) if pod == LOGIN else cluster.jail(f"{enter}{table}")
+    pods = writable(cluster.pod(table, name=pod).stdout)
+    of_pod = {place for path, place in pods.items() if not path.startswith("/run/jail")}
+    shared = {path for path, place in writable(shown.stdout).items() if place in of_pod}
+    # Devices and terminals are for all; a container runtime masks /proc and /sys.
+    assert {path for path in shared if not path.startswith("/dev/")} <= {"/proc", "/sys"}, shown.stdout
+    said = cluster.jail(
+        f"{enter}sh -c 'echo >> /etc/hosts; touch /dev/x; mv /dev/fd /dev/x; echo > /dev/null && echo ok'", name=pod
+    )
+    assert (said.stdout, said.stderr.count("Read-only file system")) == ("ok\n", 3), said
 
 
 def test_a_users_profile_that_slurm_runs_before_the_job_leaves_nothing_on_the_node(cluster: SmallCluster) -> None:

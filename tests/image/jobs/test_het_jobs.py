@@ -1,11 +1,14 @@
-"""Heterogeneous jobs: slurmctld, which knows no user, starts their components on two nodes as their user."""
+"""Jobs over nodes. slurmctld, which knows no user, starts components of heterogeneous ones as their user.
+
+No guard of messages (native/doors) refuses what Slurm's commands and daemons then send each other.
+"""
 
 from collections.abc import Iterator
 
 import pytest
 
 from tests.image.jobs.intervals import OFTEN
-from tests.image.pods import SECOND, WORKER
+from tests.image.pods import CONTROLLER, SECOND, THIRD, WORKER
 from tests.image.small_cluster import ALICE, NewCluster, SmallCluster
 
 BOTH = f"-n1 -w {WORKER} {{0}} : -n1 -w {SECOND} {{0}}"
@@ -14,7 +17,7 @@ WHO = "sh -c 'echo $(hostname) $(id -u) $(id -g) $(id -G) $HOME $(stat -c %i /)'
 
 @pytest.fixture(scope="module")
 def cluster(new_cluster: NewCluster) -> Iterator[SmallCluster]:
-    with new_cluster(slurm=OFTEN) as started:
+    with new_cluster("mpich", slurm=OFTEN) as started:
         started.start_second_worker()
         started.jail("groupadd -g 3000 lab && usermod -aG lab alice")
         yield started
@@ -81,3 +84,31 @@ def test_a_batch_job_of_two_components_outlives_slurmctlds_pod(cluster: SmallClu
     cluster.jail("touch go-on", user=ALICE)
     cluster.wait("its end", lambda: is_at_rest(cluster), 90)
     assert sorted(cluster.jail("cat long.out", user=ALICE).stdout.splitlines()) == told(cluster)
+
+
+TRAFFIC = """
+echo '0 echo first\n1-2 echo other' > programs
+srun --multi-prog programs | sort | uniq -c
+sbcast -f programs /tmp/sent && srun ls /tmp/sent | uniq -c
+mpiexec -n 3 hostname | sort
+! srun -K sh -c 'test $SLURM_PROCID = 1 && exit 7; exec sleep 60' && echo killed
+srun -o steps-%t sh -c 'trap "echo heard; exit" USR1; touch begun-$SLURM_PROCID; while :; do sleep 0.1; done' &
+until [ $(ls begun-* 2>/dev/null | wc -l) = 3 ]; do sleep 0.1; done
+step=$SLURM_JOB_ID.$(squeue -hs -j $SLURM_JOB_ID -o %i | grep -o '[0-9]*$' | sort -n | tail -1)
+sstat -a -n -P -o nodelist -j $step | sort -u
+timeout 1 sattach $step; scontrol listpids $step >/dev/null 2>&1
+scancel --signal=USR1 $step; wait; grep -h heard steps-* | uniq -c
+timeout 1 srun sleep 60; echo cancelled $?
+"""
+CAME_THROUGH = ["1 first", "2 other", "3 /tmp/sent", "cpu-0", "cpu-1", "cpu-2", "killed", "cpu-[0-2]", "3 heard",
+                "cancelled 124"]  # fmt: skip
+
+
+def test_no_guard_refuses_what_a_job_of_three_nodes_and_its_commands_send(cluster: SmallCluster) -> None:
+    cluster.start_third_worker()
+    cluster.jail(f"cat > traffic.sh <<'END'\n{TRAFFIC}\nEND", user=ALICE)
+    done = cluster.jail("salloc -Q -N3 -n3 --mem=100 sh traffic.sh", user=ALICE, seconds=90)
+    said = {"commands": done.stderr, **{pod: cluster.log(pod) for pod in (CONTROLLER, WORKER, SECOND, THIRD)}}
+    refused = {who: [line for line in text.splitlines() if "error: refused" in line] for who, text in said.items()}
+    assert not any(refused.values()), refused
+    assert [" ".join(line.split()) for line in done.stdout.splitlines()] == CAME_THROUGH, done

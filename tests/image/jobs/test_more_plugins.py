@@ -10,19 +10,26 @@ from pathlib import Path
 import pytest
 
 from devcluster.machine.bootstrap import CHECKOUT
+from images.slurm.build_plugins import INSTEAD
 from tests.image import roots
 from tests.image.doors.stepd_rights import KEPT, THREADS
 from tests.image.small_cluster import ALICE, SmallCluster
 
 PLUGINS = "opt/slurm/lib/slurm-wlm"
 NATIVE = CHECKOUT / "native"
-# Like Pyxis it has an option, and starts processes in slurmstepd. It also reports the root of each callback, and fails
-# on demand. Declared as in spank.h, and built as images/slurm/build_plugins.py does.
+TELL = (
+    "id -u; readlink /proc/self/ns/pid /proc/self/ns/mnt /proc/self/ns/ipc; "
+    "grep -E '^(CapBnd|Seccomp_filters)' /proc/self/status"
+)
+# Like Pyxis it has an option, and starts programs in slurmstepd and in a task. It reports each callback's root, and
+# fails on demand. Declared as in spank.h, and built as images/slurm/build_plugins.py does.
 SOURCE = r"""
 #include <errno.h>
+#include <grp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 const char plugin_name[] = "stand_in", plugin_type[] = "spank";
@@ -55,33 +62,31 @@ static void say(void *spank, const char *when) {
                         (unsigned long)root.st_ino, told, image);
 }
 static void start(const char *when) {
-    char said[256] = "", line[128];
+    char said[512] = "";
     int channel[2];
     int is_late = !strcmp(image, "starts late") && !strcmp(when, "task_exit");
-    if ((strcmp(image, "starts") && !is_late) || pipe(channel))
+    int in_task = !strcmp(image, "starts in a task") && strcmp(when, "user_init");
+    if ((strcmp(image, "starts") && !is_late && !in_task) || pipe(channel))
         return;
     pid_t child = fork();
-    if (child < 0)
-        slurm_spank_log("stand-in started nothing in %s: %s", when, strerror(errno));
     if (child == 0) {
-        FILE *status = fopen("/proc/self/status", "r");
-        dprintf(channel[1], "%d ", setreuid(1000, 1000));
-        for (const char *const *name = (const char *const[]){"pid", "mnt", "ipc", NULL}; *name; name++) {
-            char path[64], space[64] = "";
-            snprintf(path, sizeof(path), "/proc/self/ns/%s", *name);
-            if (readlink(path, space, sizeof(space) - 1) > 0)
-                dprintf(channel[1], "%s ", space);
-        }
-        while (status && fgets(line, sizeof(line), status))
-            if (!strncmp(line, "CapBnd", 6) || !strncmp(line, "Seccomp_filters", 15))
-                dprintf(channel[1], "%s ", strtok(line, "\n"));
-        _exit(0);
+        dup2(channel[1], 1);
+        dup2(channel[1], 2);
+        if (syscall(SYS_close_range, 3, ~0U, 0) && errno != ENOSYS)
+            _exit(1);
+        if (geteuid() == 0 && (setgroups(0, NULL) || setregid(1000, 1000) || setreuid(1000, 1000)))
+            _exit(1);
+        char *words[] = {"sh", "-c", TELL, NULL};
+        execvpe("sh", words, environ);
+        _exit(1);
     }
     close(channel[1]);
     for (ssize_t had = 0, more; (more = read(channel[0], said + had, sizeof(said) - 1 - had)) > 0; had += more)
         ;
     close(channel[0]);
     waitpid(child, NULL, 0);
+    for (char *end = said; *end; end++)
+        *end = *end == '\n' ? ' ' : *end;
     slurm_spank_log("stand-in started in %s: %s", when, said);
 }
 int slurm_spank_task_exit(void *spank, int argc, char **argv) {
@@ -99,6 +104,8 @@ int slurm_spank_user_init(void *spank, int argc, char **argv) {
 }
 int slurm_spank_task_init(void *spank, int argc, char **argv) {
     say(spank, "task_init");
+    if (!strcmp(image, "starts in a task"))
+        start("task_init");
     return strcmp(image, "broken") ? 0 : -1;
 }
 """
@@ -113,7 +120,8 @@ def cluster(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     more = {"spankPlugins": [{"file": plugin.name, "arguments": ["runtime_path=/tmp/x"]}]}
     made = folder / "confined_fork.o"
     subprocess.run(["make", "-s", "-C", NATIVE, f"OUT={folder}", made], check=True, timeout=60)
-    command = ["gcc", "-shared", "-fPIC", number, "-Dfork=confined_fork", "-x", "c", "-", "-x", "none", str(made)]
+    macros = [number, "-D_GNU_SOURCE", f'-DTELL="{TELL}"', *INSTEAD]
+    command = ["gcc", "-shared", "-fPIC", *macros, "-x", "c", "-", "-x", "none", str(made)]
     subprocess.run([*command, "-o", str(plugin)], input=SOURCE, text=True, check=True, timeout=60)
     try:
         with SmallCluster(image, roots.make("bookworm", folder / "root"), folder, slurm=more) as started:
@@ -152,35 +160,33 @@ def test_a_required_one_that_fails_fails_the_step(cluster: SmallCluster, word: s
     assert "error" in done.stderr
 
 
-def test_what_it_starts_in_slurmstepd_is_confined_as_a_task_is(cluster: SmallCluster) -> None:
-    told = "readlink /proc/self/ns/pid /proc/self/ns/mnt /proc/self/ns/ipc; "
-    told += "grep -E '^(CapBnd|Seccomp_filters)' /proc/self/status"
-    done = cluster.jail(f'srun -n1 --stand-in=starts sh -c "{told}"', user=ALICE)
+def told(cluster: SmallCluster, said: str) -> dict[str, list[str]]:
+    found = re.findall(r"stand-in started in (\w+): (.*)", said + cluster.log("cpu-0"))
+    return {when: words.split() for when, words in found}
+
+
+@pytest.mark.parametrize(("word", "first"), [("starts", "user_init"), ("starts in a task", "task_init")])
+def test_what_it_starts_in_slurmstepd_is_confined_as_a_task_is(cluster: SmallCluster, word: str, first: str) -> None:
+    done = cluster.jail(f"srun -n1 --stand-in='{word}' sh -c \"{TELL}\"", user=ALICE)
     of_task = done.stdout.split()
-    assert len(of_task) == 7, done.stderr
-    said = done.stderr + cluster.log("cpu-0")
-    started = {when: words.split() for when, words in re.findall(r"stand-in started in (\w+): (.*)", said)}
-    assert started == {"user_init": ["0", *of_task], "task_exit": ["0", *of_task]}, said
+    assert len(of_task) == 8, done.stderr
+    assert told(cluster, done.stderr) == {first: of_task, "task_exit": of_task}, done.stderr
 
 
-def test_a_step_that_does_not_ask_for_it_has_a_confined_slurmstepd(cluster: SmallCluster) -> None:
-    def capabilities(options: str) -> set[str]:
-        submitted = cluster.jail(f"sbatch --parsable -o /dev/null --wrap 'srun {options}-n1 sleep 100'", user=ALICE)
-        job = submitted.stdout.strip()
-        try:
-            cluster.wait("the step", lambda: cluster.pod("pgrep -u alice -x sleep").stdout, 30)
-            return set(re.findall(r"CapPrm:\t(\S+)", cluster.pod(THREADS).stdout))
-        finally:
-            cluster.jail(f"scancel {job}", user=ALICE)
-            cluster.wait("the job's end", lambda: not cluster.jail(f"squeue -h -j {job}").stdout.strip(), 60)
-
-    assert capabilities("") == {f"{KEPT:016x}"}
-    assert capabilities("--stand-in=starts ") > {f"{KEPT:016x}"}, "another step's keeps what leads children inside"
+@pytest.mark.parametrize("option", ["", "--stand-in=starts "])
+def test_slurmstepd_is_confined_once_its_tasks_run(cluster: SmallCluster, option: str) -> None:
+    submitted = cluster.jail(f"sbatch --parsable -o /dev/null --wrap 'srun {option}-n1 sleep 100'", user=ALICE)
+    job = submitted.stdout.strip()
+    try:
+        cluster.wait("the step", lambda: cluster.pod("pgrep -u alice -x sleep").stdout, 30)
+        assert set(re.findall(r"CapPrm:\t(\S+)", cluster.pod(THREADS).stdout)) == {f"{KEPT:016x}"}
+    finally:
+        cluster.jail(f"scancel {job}", user=ALICE)
+        cluster.wait("the job's end", lambda: not cluster.jail(f"squeue -h -j {job}").stdout.strip(), 60)
 
 
-def test_what_started_nothing_before_the_tasks_starts_nothing_after_them(cluster: SmallCluster) -> None:
+def test_what_started_nothing_before_the_tasks_end_starts_nothing_then(cluster: SmallCluster) -> None:
     done = cluster.jail("srun -n1 --stand-in='starts late' echo ran", user=ALICE)
     assert done.stdout == "ran\n"
-    said = done.stderr + cluster.log("cpu-0")
-    assert "stand-in started nothing in task_exit: Operation not permitted" in said
-    assert "a plugin that started no process before the tasks may start none after them" in said
+    said = " ".join(told(cluster, done.stderr)["task_exit"])
+    assert "sh, which a plugin starts, did not run in the job" in said

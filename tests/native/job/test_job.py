@@ -196,7 +196,7 @@ def test_every_path_that_a_runtime_masks_or_makes_read_only_is_so_for_a_task(tri
         if path in READ_ONLY:
             assert seen.get(path) == (path.removeprefix("/proc"), True), path
         else:
-            assert seen.get(path) == (("/", True) if Path(path).is_dir() else ("/null", False)), path
+            assert seen.get(path) == (("/" if Path(path).is_dir() else "/null"), True), path
 
 
 def test_nothing_of_a_job_outlives_it(trial: Trial) -> None:

@@ -36,10 +36,14 @@ POLL_SECONDS = 1.0
 REMIND_SECONDS = 15.0
 _TAKEN = {
     Kind.READ_ONLY: MountFlag.RDONLY,
+    Kind.DEVICES: MountFlag.RDONLY,
+    Kind.FILE: MountFlag.RDONLY,
+    Kind.COVER: MountFlag.RDONLY,
     Kind.VOLUME: MountFlag.NOSUID | MountFlag.NODEV,
     Kind.READ_ONLY_VOLUME: MountFlag.NOSUID | MountFlag.NODEV | MountFlag.RDONLY,
 }
 """Kind of mount → flags that restrict it."""
+_RECURSIVE = (Kind.WITH_SUBMOUNTS, Kind.DEVICES)
 
 
 def wait_for_root(jail: Jail, volume: Path = paths.VOLUME) -> None:
@@ -115,7 +119,7 @@ def _mark(mounts: Iterable[Mount], tree: Path) -> None:
 
 
 def _has_source(wanted: Mount) -> bool:
-    return wanted.kind is not Kind.FILE or Path(wanted.source).exists()
+    return wanted.kind not in (Kind.FILE, Kind.COVER) or Path(wanted.source).exists()
 
 
 def missing(mounts: Sequence[Mount], tree: Path = paths.TREE) -> list[Mount]:
@@ -153,7 +157,7 @@ def remount(mounts: Sequence[Mount], tree: Path = paths.TREE) -> str:
     # Looks the path up: after the kernel took the root's path for removed, it mounts nothing below before a look-up.
     Path(mounts[0].source).stat()
     lost = missing(mounts, tree)
-    if any(planned.kind is Kind.WITH_SUBMOUNTS for planned in lost) and tree / "run" in mount_points():
+    if any(planned.kind in _RECURSIVE for planned in lost) and tree / "run" in mount_points():
         with opened_inside(tree, "/run") as run:
             (run / paths.MARKER.name).unlink(missing_ok=True)
     done, failed, reasons = list[str](), list[str](), list[str]()
@@ -217,9 +221,22 @@ def make_mount(wanted: Mount, tree: Path) -> None:
             _ensure_mount_point(wanted, tree)
             with opened_inside(tree, wanted.target) as target:
                 _mount(wanted, target)
+            if wanted.kind is Kind.WITH_SUBMOUNTS:
+                _close_masks(wanted, tree)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise OSError(error.errno, f"mount {wanted.source} on {wanted.target}: {reason}") from error
+
+
+def _close_masks(wanted: Mount, tree: Path) -> None:
+    """Makes files that are mounted below a folder read-only: runtimes mask some of /proc by the pod's /dev/null.
+
+    Root in a login session would change the mode of /dev/null by them.
+    """
+    for path in sorted(mount_points()):
+        if path.is_relative_to(wanted.source) and not path.is_dir():
+            with opened_inside(tree, f"{wanted.target}/{path.relative_to(wanted.source)}") as masked:
+                bind(str(path), masked, MountFlag.RDONLY)
 
 
 def _ensure_mount_point(wanted: Mount, tree: Path) -> None:
@@ -240,5 +257,5 @@ def _mount(wanted: Mount, target: Path) -> None:
         mount(wanted.source, target, "tmpfs", MountFlag.NOSUID | MountFlag.NODEV, wanted.options)
     else:
         # Final options from the start: the mount reaches the jobs' slurmstepd at that moment, and stays as it is.
-        recursive = wanted.kind is Kind.WITH_SUBMOUNTS
-        bind(wanted.source, target, _TAKEN.get(wanted.kind, 0), recursive=recursive)
+        source = os.devnull if wanted.kind is Kind.COVER else wanted.source
+        bind(source, target, _TAKEN.get(wanted.kind, 0), recursive=wanted.kind in _RECURSIVE)

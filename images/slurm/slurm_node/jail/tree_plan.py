@@ -20,7 +20,9 @@ class Kind(Enum):
     VOLUME = "bind without devices and set-id programs"
     READ_ONLY_VOLUME = "the same, read-only"
     WITH_SUBMOUNTS = "recursive bind"
-    FILE = "bind of a file"
+    DEVICES = "the same, itself read-only"
+    FILE = "read-only bind of a file"
+    COVER = "bind of /dev/null over a file that the pod may have"
     MEMORY = "tmpfs"
 
 
@@ -63,9 +65,10 @@ def plan(
         Mount(Kind.BIND, str(paths.root_of(volume, jail.revision)), "/"),
         *(Mount(Kind.BIND, str(paths.persistent_of(volume, path)), path) for path in sorted(jail.persistent)),
         Mount(Kind.READ_ONLY, str(paths.PREFIX), str(paths.PREFIX)),
-        Mount(Kind.WITH_SUBMOUNTS, "/dev", "/dev"),
+        # Root in a job would put a link to a file of the pod in the place of its /dev/null.
+        Mount(Kind.DEVICES, "/dev", "/dev"),
         # Kubelet would show what a job wrote there as the pod's termination message.
-        Mount(Kind.FILE, "/dev/null", "/dev/termination-log"),
+        Mount(Kind.COVER, "/dev/termination-log", "/dev/termination-log"),
         Mount(Kind.MEMORY, "shm", "/dev/shm", f"mode=1777,size={jail.shm_mib}m"),  # noqa: S108 - a mount point
         Mount(Kind.WITH_SUBMOUNTS, "/proc", "/proc"),
         Mount(Kind.WITH_SUBMOUNTS, "/sys", "/sys"),
@@ -76,6 +79,7 @@ def plan(
         *([Mount(Kind.READ_ONLY, str(task_scripts), str(paths.JAIL_TASK_SCRIPTS))] if task_scripts else []),
         Mount(Kind.MEMORY, "tmp", "/tmp", f"mode=1777,size={jail.tmp_mib}m"),  # noqa: S108 - a mount point
         *([Mount(Kind.WITH_SUBMOUNTS, str(spool), str(paths.SPOOL))] if spool else []),
+        # Kubelet lets a pod write its /etc/hosts, by which daemons find slurmctld.
         *(Mount(Kind.FILE, name, name) for name in ("/etc/resolv.conf", "/etc/hosts", "/etc/hostname")),
         *([Mount(Kind.FILE, str(nccl_conf), "/etc/nccl.conf")] if nccl_conf else []),
         *(of_submount(submount) for submount in jail.submounts),
