@@ -18,6 +18,7 @@ SET = {
     "allowGroups": ["lab"],
     "ownHostKeys": True,
 }
+POD = {"labels": {"example.com/team": "lab"}, "env": {"SITE_NAME": "north"}}
 SERVICE = "slurm-login-lab"
 QOS = [{"name": "short", "priority": 5}, *preemption.QOS]
 ACCOUNTS = [{"name": "physics", "fairshare": 20}]
@@ -36,7 +37,8 @@ def declared(slurm):
     slurm.wait("the administrator is appointed", lambda: slurm.sh(level).ok() == "Administrator", 120)
     slurm.sh("sacctmgr -i add account theirs", user="admin").ok()
     slurm.sh("sudo groupadd --force lab && sudo usermod -aG lab admin").ok()
-    config["pulumi-slurm:login"]["sets"] = [SET]
+    sidecar = {"name": "beside", "image": config["pulumi-slurm:images"]["operator"], "command": ["sleep", "infinity"]}
+    config["pulumi-slurm:login"]["sets"] = [{**SET, "pod": {**POD, "sidecars": [sidecar]}}]
     config["pulumi-slurm:accounting"] |= {"qos": QOS, "accounts": ACCOUNTS, "removal": "delete"}
     config["pulumi-slurm:checks"] = {**config.get("pulumi-slurm:checks", {}), "accounts": True}
     config["pulumi-slurm:partitions"].append(preemption.HIGH)
@@ -85,6 +87,13 @@ def test_a_set_of_login_nodes_lets_its_group_in_by_a_service_and_host_keys_of_it
     assert (refused.status, "Permission denied" in refused.stderr) == (255, True), refused
     assert slurm.sh("hostname").ok() == "slurm-login-0", "login itself lets everybody in"
     assert not host_keys(lab) & host_keys(slurm.cluster.login)
+
+
+def test_a_set_of_login_nodes_has_the_sites_own_parts_of_a_pod(slurm, declared):
+    pod = f"{SERVICE}-0"
+    assert slurm.get("pod", pod)["metadata"]["labels"]["example.com/team"] == "lab"
+    assert slurm.on_pod(pod, "echo $SITE_NAME").ok() == "north"
+    assert slurm.kubectl("exec", pod, "-c", "beside", "--", "id", "-u").ok() == "65534"
 
 
 def test_jobs_start_from_a_set_of_login_nodes(slurm, lab):

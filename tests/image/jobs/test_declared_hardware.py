@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(CPUS % 2 == 1, reason="declares two threads for 
 NODE_SET = {
     "resources": {"cpu": CPUS, "memory": "1Gi"},
     "gpus": {"type": "h100", "perNode": 2, "devices": "/dev/nvidia[0-1]", "mps": 200, "runtimeClass": "none"},
-    "options": {"Sockets": 1, "CoresPerSocket": CORES, "ThreadsPerCore": 2, "MemSpecLimit": 64},
+    "options": {"Sockets": 1, "CoresPerSocket": CORES, "ThreadsPerCore": 2, "MemSpecLimit": 64, "TmpDisk": 500},
 }
 GPUS = "for number in 0 1; do mknod /dev/nvidia$number c 1 3; done; "
 """Null devices, in the place of GPUs."""
@@ -40,7 +40,7 @@ ONE_THREAD = ("--threads-per-core=1", "--hint=nomultithread")
 
 @pytest.fixture(scope="module")
 def cluster(new_cluster: NewCluster) -> Iterator[SmallCluster]:
-    options = {"SlurmdParameters": "numa_node_as_socket"}
+    options = {"SlurmdParameters": "numa_node_as_socket,config_overrides"}
     with new_cluster(slurm={"options": options}, node_set=NODE_SET, first=GPUS + NUMA) as started:
         yield started
 
@@ -48,7 +48,7 @@ def cluster(new_cluster: NewCluster) -> Iterator[SmallCluster]:
 def test_a_node_registers_what_its_set_declares(cluster: SmallCluster) -> None:
     shown = cluster.pod(f"scontrol show node {WORKER}", name=CONTROLLER).stdout.split()
     cores = {"Sockets=1", f"CoresPerSocket={CORES}", "ThreadsPerCore=2"}
-    declared = {f"CPUTot={CPUS}", *cores, "MemSpecLimit=64"}
+    declared = {f"CPUTot={CPUS}", *cores, "MemSpecLimit=64", "TmpDisk=500"}
     assert declared - {*shown} == set(), shown
 
 
@@ -77,6 +77,8 @@ def test_a_job_has_its_share_of_a_gpu_for_mps(cluster: SmallCluster) -> None:
         (f"-n1 --sockets-per-node=1 --cores-per-socket={CORES}", True),
         ("-n1 --sockets-per-node=2", False),
         (f"-n1 --cores-per-socket={CORES + 1}", False),
+        ("-n1 --tmp=500", True),
+        ("-n1 --tmp=501", False),
         ("-n1 --gres=mps:100", True),
         ("-n1 --gres=mps:101", False),
     ],
