@@ -1,6 +1,7 @@
 """The base of all configuration models."""
 
 from collections.abc import Mapping
+from functools import cache
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get_origin
 
@@ -53,6 +54,7 @@ def setting(description: str, *, unit: str = "", default: Any = _REQUIRED, facto
     return Field(default, description=description, json_schema_extra=extra, **limits)
 
 
+@cache
 def model_of(annotation: Any) -> type[BaseModel] | None:
     """The model that a type is, or has in its list, union or annotation; None without one."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):

@@ -1,6 +1,7 @@
 """Rules between fields: a section checks values that are each valid alone."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from functools import cache
 from typing import Any, Final, TypeVar
 
 WRITTEN: Final = object()
@@ -35,9 +36,10 @@ def rule(method: _Rule) -> _Rule:
     return method
 
 
-def rules_of(model: type) -> list[Callable[[Any], Iterator[Violation]]]:
+@cache
+def rules_of(model: type) -> tuple[Callable[[Any], Iterator[Violation]], ...]:
     """The rules of a model, in their order."""
-    return [member for part in model.__mro__ for member in vars(part).values() if hasattr(member, "is_rule")]
+    return tuple(member for part in model.__mro__ for member in vars(part).values() if hasattr(member, "is_rule"))
 
 
 def one_of(what: str, known: Iterable[str]) -> str:

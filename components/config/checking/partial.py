@@ -1,10 +1,10 @@
 """Models of a partly invalid configuration, so that rules run on its valid parts."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -35,16 +35,25 @@ class _Entries(dict[Any, Any]):
 def parsed(model: type[_Model], raw: Any) -> _Model:
     """A model with the valid fields of `raw`. Reading another field raises NotParsedError."""
     given = raw if isinstance(raw, Mapping) else {}
-    fields = model.model_fields.items()
-    built = model.model_construct({name for name, info in fields if info.alias in given})
-    built.__dict__.clear()
-    for name, info in fields:
-        if info.alias in given:
+    values: dict[str, Any] = {}
+    fields = [(name, str(info.alias), info) for name, info in model.model_fields.items()]
+    for _, alias, info in fields:
+        if alias in given:
             with suppress(NotParsedError):
-                built.__dict__[name] = _value(_type_of(info), given[info.alias])
+                values[alias] = _value(_type_of(info), given[alias])
         elif not info.is_required():
-            built.__dict__[name] = info.get_default(call_default_factory=True, validated_data={})
+            values[alias] = _default(info)
+    built = model.model_construct({name for name, alias, _ in fields if alias in given}, **values)
+    for name, alias, _ in fields:
+        if alias not in values:
+            built.__dict__.pop(name, None)
     return built
+
+
+def _default(field: FieldInfo) -> Any:
+    """Return a field's default. FieldInfo.get_default would parse the signature of its factory each time."""
+    make = field.default_factory
+    return cast("Callable[[], Any]", make)() if make else field.default
 
 
 def _type_of(field: FieldInfo) -> Any:
@@ -85,6 +94,7 @@ def _right(annotation: Any, raw: Any) -> Iterator[Any]:
         yield _value(annotation, raw)
 
 
+@cache
 def _inside(annotation: Any, container: type) -> tuple[Any, ...]:
     """The element types of a list or dict, which may be optional, without annotations; empty for another type."""
     if get_origin(annotation) is Annotated:

@@ -4,6 +4,7 @@ import difflib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel, SecretStr, ValidationError
@@ -89,10 +90,12 @@ def hides_secret(model: type[BaseModel], path: Iterable[str | int]) -> bool:
     return _holds_secret(_field(model, path)[1])
 
 
+@cache
 def _holds_secret(annotation: Any) -> bool:
     """Return whether a type is SecretStr, or has it in its union, annotation or fields."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return any(_holds_secret(info.annotation) for info in annotation.model_fields.values())
+        parts: list[Any] = [info.annotation for info in annotation.model_fields.values()]
+        return any(map(_holds_secret, parts))
     return annotation is SecretStr or any(_holds_secret(part) for part in get_args(annotation))
 
 

@@ -70,7 +70,8 @@ def rows(model: type[BaseModel], prefix: str, instance: BaseModel | None = None)
     """
     for name, info in model.model_fields.items():
         path = f"{prefix}{info.alias}"
-        inner = model_of(info.annotation)
+        annotation: Any = info.annotation
+        inner = model_of(annotation)
         if inner is not None and issubclass(inner, PodOptions):
             yield f"| **`{path}`** | | {info.description} [Keys of pods](#keys-of-pods) |"
             continue

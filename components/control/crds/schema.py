@@ -89,7 +89,7 @@ def _setting(field: ResourceField) -> Schema:
 
 
 def _type(info: FieldInfo) -> Schema:
-    kind = info.annotation
+    kind: Any = info.annotation
     if is_duration(info):
         return SECONDS
     if model_of(kind):
