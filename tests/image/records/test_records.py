@@ -194,9 +194,12 @@ def test_a_record_keeps_the_size_that_it_was_made_with_and_slurm_refuses_less(cl
     slurm(cluster, f"scontrol update nodename={SECOND} reason='root: bad-fan'")
     assert {"DRAIN", "INVALID_REG"} <= {*record(cluster)["State"].split("+")}
     assert record(cluster)["Reason"] == "root: bad-fan"
-    # What the operator does (slurm_operator/changes/workloads.py): the record goes as soon as the pod was told to end.
-    cluster.end(SECOND)
+    for state in ("undrain", "resume"):
+        lifted = f"{SCONTROL} update nodename={SECOND} state={state}"
+        assert "Invalid node state transition" in cluster.pod(lifted, name=CONTROLLER).stderr
+    # So a person lifts it with the record. The operator deletes that, too, when the pod was told to end.
     slurm(cluster, f"scontrol delete nodename={SECOND}")
+    cluster.end(SECOND)
     cluster.start_worker(SECOND, REVISION, memory_mib=512)
     cluster.wait("its own record", lambda: record(cluster).get("RealMemory") == "512", SECONDS)
     assert (record(cluster)["Reason"], writer(cluster)) == ("pulumi-slurm:new", "slurm")
