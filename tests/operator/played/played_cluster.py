@@ -464,8 +464,12 @@ class PlayedCluster:
         cpus = sum(job.has_cpus for job in there)
         words = (record.reason, record.user, cpus, record.started, record.since, record.comment)
         memory = 100 * sum(job.has_cpus or job.state == "SUSPENDED" for job in there)
-        facts = {"facts": Facts(1, record.memory), "features": record.features}
-        return SlurmNode(name, frozenset(states), *words, **facts, allocated_memory=memory)
+        return SlurmNode(
+            *(name, frozenset(states), *words),
+            facts=Facts(1, record.memory),
+            features=record.features,
+            allocated_memory=memory,
+        )
 
     def all_jobs(self) -> tuple[SlurmJob, ...]:
         """Every job, with what it names."""
