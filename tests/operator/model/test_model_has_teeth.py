@@ -107,10 +107,6 @@ def a_node_without_a_record_has_no_work(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(workers, "_is_free", is_free)
 
 
-def a_node_serves_while_its_pod_may_be_evicted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(undrain, "_may_serve", lambda _: True)
-
-
 def deadlines_have_always_passed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(slurm_nodes, "is_overdue", lambda node, *_: slurm_nodes.has_work(node))
 
@@ -212,7 +208,6 @@ def a_new_node_serves_without_its_features(patch: pytest.MonkeyPatch) -> None:
         records_of_nodes_do_not_count,
         a_pod_goes_without_its_drain,
         a_node_without_a_record_has_no_work,
-        a_node_serves_while_its_pod_may_be_evicted,
         deadlines_have_always_passed,
         the_breaker_never_opens,
         nothing_is_drained_before_it_leaves,
