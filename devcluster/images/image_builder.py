@@ -28,6 +28,8 @@ WHEEL_PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2
 PROGRESS_SECONDS = 10.0
 REGISTRY_SECONDS = 10.0
 BUILD_SECONDS = 1800.0
+BUSY = "sealing memfd copy: Device or resource busy"
+"""Buildah's last words if the kernel still uses a page of the copy of itself that it makes for each RUN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +182,22 @@ def apt_mirror(sources: Path = Path("/etc/apt")) -> str:
 
 
 def run_step(command: list[str], log: Path, what: str) -> None:
-    """Runs a build step with its output in the log, printing that it is alive and for how long."""
+    """Runs a build step with its output in the log, printing that it is alive and for how long.
+
+    Raises:
+        ImageError: it failed, or took too long. A step that failed as BUSY tells is tried three times.
+    """
+    for attempts_left in (2, 1, 0):
+        code = _attempt(command, log, what)
+        if code == 0:
+            return
+        if BUSY not in _tail(log) or not attempts_left:
+            raise ImageError(f"{what} failed (exit code {code}); the last lines of {log}:\n{_tail(log)}")
+        print(f"images: {what}: once more, since the kernel was busy ({BUSY})", flush=True)
+
+
+def _attempt(command: list[str], log: Path, what: str) -> int:
+    """Runs a build step once and returns its exit code."""
     started = time.monotonic()
     environment = os.environ | {"BUILDAH_ISOLATION": "chroot"}
     with log.open("a") as file:
@@ -200,8 +217,7 @@ def run_step(command: list[str], log: Path, what: str) -> None:
             if process.poll() is None:
                 process.terminate()
                 process.wait()
-    if process.returncode != 0:
-        raise ImageError(f"{what} failed (exit code {process.returncode}); the last lines of {log}:\n{_tail(log)}")
+    return process.returncode
 
 
 def _tail(log: Path, lines: int = 8) -> str:

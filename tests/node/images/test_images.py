@@ -1,5 +1,6 @@
 """Inputs of an image's build, and the changes that need a new build."""
 
+import contextlib
 import dataclasses
 import os
 import subprocess
@@ -80,6 +81,19 @@ def test_a_failed_step_names_its_log_and_shows_its_end(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
     with pytest.raises(images.ImageError, match=r"making x failed \(exit code 3\).*x\.log:\n(.|\n)*the reason"):
         image_builder.run_step(["sh", "-c", "echo the reason; exit 3"], log, "making x")
+
+
+@pytest.mark.parametrize(("works_at", "succeeds"), [(3, True), (4, False)])
+def test_a_step_that_the_kernel_was_too_busy_for_is_tried_three_times(
+    tmp_path: Path, works_at: int, succeeds: bool
+) -> None:
+    count = tmp_path / "count"
+    step = (
+        f"echo >> {count}; [ $(wc -l < {count}) = {works_at} ] || {{ echo 'Close_Fd {image_builder.BUSY}'; exit 1; }}"
+    )
+    with contextlib.nullcontext() if succeeds else pytest.raises(images.ImageError, match="making x failed"):
+        image_builder.run_step(["sh", "-c", step], tmp_path / "x.log", "making x")
+    assert len(count.read_text()) == 3
 
 
 @pytest.mark.parametrize(
