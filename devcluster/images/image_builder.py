@@ -29,7 +29,7 @@ PROGRESS_SECONDS = 10.0
 REGISTRY_SECONDS = 10.0
 BUILD_SECONDS = 1800.0
 BUSY = "sealing memfd copy: Device or resource busy"
-"""Buildah's last words if the kernel still uses a page of the copy of itself that it makes for each RUN."""
+"""Buildah copies itself to memory for each RUN. These are its last words if the kernel still uses a page of that."""
 
 
 @dataclass(frozen=True, slots=True)
