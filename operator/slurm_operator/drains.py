@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from contract import names, policies, reasons
 from slurm_operator.state.resources import KeptDrain
@@ -108,7 +108,7 @@ def with_kept_words(nodes: Nodes, kept_drains: Sequence[KeptDrain]) -> Nodes:
 def _stands_for(node: SlurmNode, drain: KeptDrain) -> bool:
     """Return whether Slurm's words are in the place of a kept drain's, or the operator has written those back."""
     written_back = (node.reason, node.reason_user) == (signed(drain), names.SLURM_USER)
-    return is_drained(node) and (is_slurms_word(node) or written_back)
+    return _is_out(node) and (is_slurms_word(node) or written_back)
 
 
 def _with_words(node: SlurmNode, drain: KeptDrain) -> SlurmNode:
@@ -118,9 +118,11 @@ def _with_words(node: SlurmNode, drain: KeptDrain) -> SlurmNode:
     )
 
 
-def kept(nodes: Iterable[SlurmNode]) -> tuple[KeptDrain, ...]:
+def kept(nodes: Collection[SlurmNode]) -> tuple[KeptDrain, ...]:
     """Return the drains of others, which stay theirs whatever Slurm writes in their place."""
-    others = (node for node in nodes if owner(node) is Owner.FOREIGN)
+    # DOWN while it is rebooted is Slurm's own word (scontrol reboot).
+    down = {node.name for node in nodes if is_set_down(node) and "REBOOT_ISSUED" not in node.states}
+    others = (node for node in nodes if owner(node) is Owner.FOREIGN or node.name in down)
     drains = [KeptDrain(node.name, node.reason[:_KEPT_CHARACTERS], node.reason_user) for node in others]
     return tuple(drains[: policies.MOST_DRAINS_KEPT])
 
@@ -128,6 +130,15 @@ def kept(nodes: Iterable[SlurmNode]) -> tuple[KeptDrain, ...]:
 def signed(drain: KeptDrain) -> str:
     """Return a drain's reason with its author, as the operator writes it back in its own name."""
     return f"{drain.user or UNKNOWN_AUTHOR}: {drain.reason}"
+
+
+def may_get_its_words_back(node: SlurmNode) -> bool:
+    """Return whether Slurm's own words are the reason why a node is out of service."""
+    return _is_out(node) and is_slurms_word(node)
+
+
+def _is_out(node: SlurmNode) -> bool:
+    return is_drained(node) or "DOWN" in node.states
 
 
 def is_drained(node: SlurmNode) -> bool:
@@ -155,7 +166,7 @@ def is_anothers(node: SlurmNode) -> bool:
     if is_drained(node):
         return owner(node) in (Owner.FOREIGN, Owner.LONG_CHECK)
     by_us = node.reason.startswith(reasons.PREFIX) and node.reason_user in _NODES_OWN
-    silent = node.reason in ("", reasons.NOT_RESPONDING, reasons.REBOOT_TIMED_OUT) or by_us
+    silent = node.reason in ("", reasons.NOT_RESPONDING, reasons.REBOOT_TIMED_OUT) or by_us or is_slurms_word(node)
     return "DOWN" in node.states and not silent
 
 

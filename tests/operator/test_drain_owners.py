@@ -63,6 +63,7 @@ LOW = "Low RealMemory"
     [
         (by_slurm("a", LOW, "INVALID_REG"), ("bad fan", "alice", LOW)),
         (by_slurm("a", LOW, "INVALID_REG", "FAIL"), ("bad fan", "alice", LOW)),
+        (node("a", "DOWN", "INVALID_REG", reason=LOW, reason_user="slurm"), ("bad fan", "alice", LOW)),
         (by_slurm("a", "alice: bad fan", "INVALID_REG"), ("bad fan", "alice", "")),
         (by_slurm("a", "alice: bad fan"), ("bad fan", "alice", "")),
         (node("a", "INVALID_REG", "IDLE", reason=LOW, reason_user="slurm"), (LOW, "slurm", "")),
@@ -85,6 +86,13 @@ def test_what_is_kept_is_what_was_said_first_until_it_is_lifted() -> None:
         assert drains.kept(drains.with_kept_words({"a": later}, (BY_ALICE,)).values()) == (BY_ALICE,)
     lifted = node("a", "IDLE", "INVALID_REG")
     assert drains.kept(drains.with_kept_words({"a": lifted}, (BY_ALICE,)).values()) == ()
+
+
+def test_who_set_a_node_down_is_kept_unless_slurm_did() -> None:
+    by_alice = node("a", "DOWN", reason="bad fan", reason_user="alice")
+    rebooted = node("b", "DOWN", "REBOOT_ISSUED", reason="reboot requested", reason_user="slurm")
+    refused = node("c", "DOWN", "INVALID_REG", reason=LOW, reason_user="slurm")
+    assert drains.kept([by_alice, rebooted, refused]) == (BY_ALICE,)
 
 
 def test_words_are_written_back_only_in_the_place_of_slurms_own() -> None:

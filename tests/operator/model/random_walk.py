@@ -290,6 +290,8 @@ class Model(stateful.RuleBasedStateMachine):
         pod = self.cluster.pods.get(name)
         # Undraining a node whose pod is ending is beyond what the operator can prevent.
         if name in self.cluster.records and pod and pod.phase == "up" and ordinal < self.cluster.size:
+            if self.cluster.records[name].refused:
+                return  # Slurm lifts no drain of a node that it refuses (26.05, _valid_node_state_change).
             self.cluster.records[name].undrain()
             self.cluster.foreign.pop(name, None)
             if pod.evictable:
@@ -594,7 +596,7 @@ class Model(stateful.RuleBasedStateMachine):
         While nothing changes, time passes in longer steps.
         """
         cluster, quiet_seconds, pause = self.cluster, 0, MINUTE
-        for _ in range(8 * MOST):
+        for _ in range(10 * MOST):
             before = cluster.snapshot()
             cluster.slurm_issues_reboots()
             cluster.long_checks_pass()

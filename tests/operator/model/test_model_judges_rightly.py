@@ -124,6 +124,38 @@ def test_an_operator_that_takes_slurms_words_for_its_reason_is_found(monkeypatch
         refused_under_a_persons_drain()
 
 
+def down_and_refused(*, by_person: bool) -> Model:
+    """A node that is DOWN comes back smaller than its record: Slurm drains it not, and leaves it DOWN."""
+    model = played(2)
+    for name, record in model.cluster.records.items():
+        record.memory = model.cluster.pods[name].memory = 2
+    model.pause_or_go_on_and_perhaps_declare_first_checks_and_features(True, "", tested=False, features=None)
+    model.change_the_size_of_nodes(1)
+    if by_person:
+        model.an_administrator_sets_a_node_down(1)
+        model.the_operator_passes()
+    model.a_machine_goes_away_or_comes_back(1, dead=True)
+    model.lost_machines_are_switched_off_and_fenced()
+    goes_on(model, 4)
+    assert {"DOWN", "INVALID_REG"} <= model.cluster.seen("cpu-1").states
+    return model
+
+
+def test_a_node_that_is_down_when_slurm_refuses_it_gets_a_record_of_its_size() -> None:
+    model = down_and_refused(by_person=False)
+    model.teardown()
+    assert model.cluster.records["cpu-1"].memory == 1
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_node_that_a_person_set_down_stays_so_when_slurm_refuses_it(leaves: bool) -> None:
+    model = down_and_refused(by_person=True)
+    model.edit_the_number(1 if leaves else 2)
+    model.teardown()
+    record = model.cluster.records["cpu-1"]
+    assert (record.base, record.reason, record.memory) == ("DOWN", "alice: bad DIMM", 2)
+
+
 def removed_under_its_own_drain() -> None:
     """A sick node leaves with the scale-in, and recovers before its pod goes: it lifts its drain and takes a job."""
     model = played(2)

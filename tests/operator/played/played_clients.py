@@ -158,7 +158,7 @@ class PlayedRest(SlurmRest):
 
     async def give_reason(self, name: str, reason: str) -> None:
         record = self.cluster.records[name]
-        assert record.is_held and record.reason == TOO_LARGE, f"{name} has a reason: {record.reason}"
+        assert record.refused and record.reason == TOO_LARGE, f"{name} has a reason: {record.reason}"
         assert reason.endswith(f": {self.cluster.foreign[name]}"), f"{reason} was never said of {name}"
         record.reason, record.user = reason, names.SLURM_USER
 
@@ -167,6 +167,7 @@ class PlayedRest(SlurmRest):
         assert name not in cluster.foreign, f"the drain of {name} is another's"
         assert pod.phase == "up", f"{name} is to serve and its pod is {pod.phase}"
         assert not cluster.lacks(name), f"{name} is to serve and is unfit"
+        assert not cluster.records[name].refused, f"{name} is refused, and Slurm lifts no drain of such a node"
         new = cluster.records[name].reason == reasons.NEW
         assert not (new and cluster.lacks_features(name)), f"{name} is to serve without its features"
         assert not cluster.is_failed(name), f"{name} is to serve, and a condition of its host fails or did"

@@ -278,13 +278,15 @@ class PlayedCluster:
             self.foreign[name] = TOO_LARGE  # Slurm itself sets no node to FAIL, so that it stays somebody's.
         else:
             self.foreign.pop(name, None)  # Nobody knows of a drain that no pass has seen (limits.md).
-        failing = record.failing
-        record.drain(TOO_LARGE, names.SLURM_USER, self.now)
-        record.drained, record.failing = not failing, failing
+        # It drains a node that serves; one that is out of service already only gets that reason.
+        record.drained |= not record.failing and record.base != "DOWN"
+        record.reason, record.user, record.since = TOO_LARGE, names.SLURM_USER, self.now
 
     def _return_to_service(self, name: str) -> None:
         """Its slurmd registers: Slurm takes back that it is DOWN, whoever said so (ReturnToService=2)."""
         record = self.records[name]
+        if record.refused:
+            return
         if record.base == "DOWN" and not record.is_held:
             record.reason, record.user = "", ""
             self.foreign.pop(name, None)

@@ -18,14 +18,15 @@ def hold(decided: actions.NodeAction, now: SlurmNode) -> bool:
         case actions.Drain(reason=reason):
             return drains.may_be_drained(now, reason)
         case actions.DrainDown():
-            return drains.is_set_down(now)
+            # Slurm's own words may stand in the place of a person's (drains.with_kept_words).
+            return drains.is_set_down(now) or (drains.may_get_its_words_back(now) and not drains.is_drained(now))
         case actions.Undrain():
             return drains.is_liftable(now)
         case actions.UndrainReserved(reason=reason):
             ours = drains.owner(now) in (Owner.LONG_CHECK, Owner.UNTESTED) and now.reason == reason
             return ours and not slurm_nodes.has_work(now)
         case actions.RestoreReason():
-            return drains.is_drained(now) and drains.is_slurms_word(now)
+            return drains.may_get_its_words_back(now)
         case actions.DeleteRecord(anothers=anothers, started=started):
             is_same = started in (None, now.started)
             return is_same and _is_still_out(now) and (anothers or not drains.is_anothers(now))

@@ -36,6 +36,8 @@ REMEMBERED = datetime.timedelta(days=1)
 """A restart counts as an attempt for its node during this time."""
 MOST_REMEMBERED = 500
 """Repairs that a day can have: the policy allows at most 20 an hour."""
+_READINESS_PATIENCE = datetime.timedelta(minutes=1)
+"""A pod that has just found itself unfit is Ready to Kubernetes for a moment more."""
 SETTLING = datetime.timedelta(minutes=10)
 """A restarted node that is still unfit counts as being repaired during this time."""
 
@@ -125,6 +127,21 @@ def findings(state: NodeSetState) -> list[Finding]:
         ends = f"it is repaired when its jobs have ended{waits.for_jobs([worker.name], state.jobs)}"
         told.append(under_way(Reason.REPAIR_WAITS, f"{worker.name} is unfit ({worker.fault}); {ends}"))
     return told
+
+
+def is_over(state: NodeSetState, worker: Worker) -> bool:
+    """Return whether the drain for a node's repair, or for its Kubernetes node, has no more cause."""
+    if worker.node is None or worker.pod is None:
+        return False
+    if worker.drain is Owner.K8S_NODE:
+        # While nobody knows whether the condition still holds, the drain stays.
+        kept = worker.conditions.keep(worker.node.reason, worker.pod.k8s_node)
+        return case_of(worker)[0] is Case.WELL and not kept
+    if worker.repair or worker.drain is not Owner.REPAIR:
+        return False
+    # The pod is new, or no repair is noted any more.
+    made_anew = any(repair.node == worker.name for repair in state.node_set.restarts)
+    return made_anew or (worker.node.reason_set or state.now) <= state.now - _READINESS_PATIENCE
 
 
 def _is_moot(state: NodeSetState, noted: Restart) -> bool:

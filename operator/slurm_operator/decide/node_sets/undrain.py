@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import datetime
-
 from contract import reasons
 from contract.conditions import Reason
 from slurm_operator.actions import Drain, Undrain
-from slurm_operator.decide.node_sets import features, update
+from slurm_operator.decide.node_sets import features, remediate, update
 from slurm_operator.decide.nodes.k8s_case import Case, case_of
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, shown, under_way
 
-READINESS_PATIENCE = datetime.timedelta(minutes=1)
-"""A pod that has just found itself unfit is Ready to Kubernetes for a moment more."""
 _COMES_BACK = (Owner.NEW, Owner.REPAIR, Owner.K8S_NODE, Owner.UNTESTED)
 """Drains after which a node is tested first, if a long check comes before its jobs."""
 
@@ -50,12 +46,10 @@ def _has_cause(state: NodeSetState, worker: Worker) -> bool:
         case Owner.UNTESTED:
             reason = worker.node.reason if worker.node else ""
             is_over = reason.removeprefix(reasons.UNTESTED) not in state.first_checks
-        case Owner.REPAIR:
-            is_over = _is_repaired(state, worker)
         case Owner.UPDATE:
             is_over = not update.keeps(state, worker)
-        case Owner.K8S_NODE:
-            is_over = case_of(worker)[0] is Case.WELL and not _is_kept(worker)
+        case Owner.REPAIR | Owner.K8S_NODE:
+            is_over = remediate.is_over(state, worker)
         case _:
             return True
     return not (is_over and worker.has_registered)
@@ -67,21 +61,6 @@ def untested(state: NodeSetState) -> list[Finding]:
     words = [f"{node.name} ({node.reason.removeprefix(reasons.UNTESTED)})" for node in there]
     told = f"nodes take jobs when their long check has passed: {shown(words, 5)}"
     return [under_way(Reason.NODES_UNTESTED, told)] if there else []
-
-
-def _is_kept(worker: Worker) -> bool:
-    """Return whether nobody knows whether the condition still holds for which the node is drained."""
-    if worker.node is None or worker.pod is None:
-        return False
-    return worker.conditions.keep(worker.node.reason, worker.pod.k8s_node)
-
-
-def _is_repaired(state: NodeSetState, worker: Worker) -> bool:
-    """Return whether a drain for a repair has no more cause: the pod is new, or no repair is noted any more."""
-    if worker.repair or worker.node is None:
-        return False
-    made_anew = any(repair.node == worker.name for repair in state.node_set.restarts)
-    return made_anew or (worker.node.reason_set or state.now) <= state.now - READINESS_PATIENCE
 
 
 def _may_serve(worker: Worker) -> bool:

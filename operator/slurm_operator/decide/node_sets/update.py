@@ -20,7 +20,7 @@ from contract import reasons
 from contract.conditions import Reason
 from slurm_operator import drains
 from slurm_operator.actions import Action, DeletePod, Drain, Purpose, RequeueJobs
-from slurm_operator.decide.node_sets import records, window
+from slurm_operator.decide.node_sets import records, remediate, window
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import UNREGISTERED_PATIENCE, NodeSetState, Worker
 from slurm_operator.drains import Owner
@@ -133,9 +133,11 @@ def begun(state: NodeSetState, actions: Iterable[Action]) -> frozenset[str]:
 
 def holding_slots(state: NodeSetState) -> frozenset[str]:
     """Nodes that count as out of service for an update: those that it has taken and that only it holds up."""
-    there = [worker for worker in state.members() if _is_taken(state, worker)]
-    holding = {worker.name: worker for worker in there if not worker.is_lost and worker.drain is not Owner.K8S_NODE}
-    faulty = {name for name, worker in holding.items() if worker.node and drains.is_at_fault(worker.node)}
+    there = [worker for worker in state.members() if _is_taken(state, worker) and not worker.is_lost]
+    # This pass gives a node that is well again another drain (undrain.py), under which only the update holds it up.
+    back = {worker.name for worker in there if worker.has_registered and remediate.is_over(state, worker)}
+    holding = {worker.name: worker for worker in there if worker.drain is not Owner.K8S_NODE or worker.name in back}
+    faulty = {name for name, worker in holding.items() if worker.node and drains.is_at_fault(worker.node)} - back
     newest = [worker for worker in state.members() if worker.pod and not worker.is_outdated]
     # One Kubernetes node may break at any time. If many break under the newest template, that template is the cause.
     return frozenset(holding if state.have_one_cause(len(faulty), len(newest)) else holding.keys() - faulty)

@@ -14,7 +14,7 @@ from slurm_operator.decide.node_sets import update
 from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.parse.resources import parse_node_set
-from slurm_operator.state.kubernetes import K8sNode, Pod
+from slurm_operator.state.kubernetes import K8sNode, Pod, Taint
 from slurm_operator.state.resources import RemovalPolicy, Restart, UpdatePolicy
 from slurm_operator.state.slurm import FullListing, Running, SlurmNode
 
@@ -88,7 +88,9 @@ def test_a_percentage_is_read_from_the_resource() -> None:
 
 
 UNFIT: dict[str, Any] = {"reason": "pulumi-slurm:health gpus: 3 of 4", "reason_user": "root"}
-BY_MACHINE: dict[str, Any] = {"reason": "pulumi-slurm:node k8s-2 is tainted a", "reason_user": "slurm"}
+BY_MACHINE: dict[str, Any] = {"reason": "pulumi-slurm:node k8s-3 is tainted a", "reason_user": "slurm"}
+
+UNDER_REPAIR: dict[str, Any] = {"reason": f"{reasons.REPAIR}health gpus: 3 of 4", "reason_user": "slurm"}
 
 
 @pytest.mark.parametrize(
@@ -97,7 +99,7 @@ BY_MACHINE: dict[str, Any] = {"reason": "pulumi-slurm:node k8s-2 is tainted a", 
         (pod("cpu-2", NEW), node("cpu-2", "IDLE", "DRAIN", **UNFIT), []),
         (pod("cpu-2", NEW), node("cpu-2", "IDLE", "DRAIN", **UNFIT), ["cpu-2"]),
         (pod("cpu-2", NEW), node("cpu-2", "IDLE", "DRAIN", reason="pulumi-slurm:jail: x", reason_user="root"), []),
-        (pod("cpu-2", NEW), node("cpu-2", "IDLE", "DRAIN", **BY_MACHINE), ["cpu-2"]),
+        (pod("cpu-2", NEW, k8s_node="k8s-3"), node("cpu-2", "IDLE", "DRAIN", **BY_MACHINE), ["cpu-2"]),
         (pod("cpu-2", NEW), node("cpu-2", "IDLE", "DRAIN", reason="bad disk", reason_user="alice"), ["cpu-2"]),
         (pod("cpu-2", NEW), node("cpu-2", "DOWN"), []),
         (pod("cpu-2", NEW, ready=False, running=False), None, []),
@@ -114,9 +116,18 @@ def test_what_an_update_has_not_taken_or_does_not_keep_out_holds_up_no_other(
     bad: Pod, seen: SlurmNode | None, memory: list[str]
 ) -> None:
     size = remembering(state([pod("cpu-0"), pod("cpu-1"), bad]), *memory)
-    size = dataclasses.replace(size, k8s_nodes={"k8s-2": LOST})
+    size = dataclasses.replace(size, k8s_nodes={"k8s-2": LOST, "k8s-3": K8sNode(taints=(Taint("a", "NoSchedule"),))})
     there = [node("cpu-0"), node("cpu-1"), *([seen] if seen else [])]
     assert [action for action in decide(size, there) if isinstance(action, Drain)] == [Drain("cpu-1", REASON)]
+
+
+@pytest.mark.parametrize("drain", [BY_MACHINE, UNDER_REPAIR])
+def test_a_node_that_its_machine_or_its_repair_gives_back_holds_its_slot_at_once(drain: dict[str, Any]) -> None:
+    size = remembering(state([pod("cpu-0"), pod("cpu-1"), pod("cpu-2", NEW)]), "cpu-2")
+    size = changed(size, restarts=(Restart("cpu-2", NOW, uid="6"),))
+    size = dataclasses.replace(size, k8s_nodes={"k8s-3": K8sNode()}, first_checks=("bandwidth",))
+    there = [*ALL_IDLE[:2], node("cpu-2", "IDLE", "DRAIN", **drain)]
+    assert decide(size, there) == [Drain("cpu-2", f"{reasons.UNTESTED}bandwidth")], "and none of cpu-1"
 
 
 def test_nodes_that_break_together_under_a_new_template_hold_their_slots() -> None:
