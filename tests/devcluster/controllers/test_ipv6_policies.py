@@ -17,6 +17,7 @@ from components.kubernetes.manifest import labels
 from devcluster.controllers.policy_rules import Pod, World, ruleset
 from tests.unit.samples import SMALL
 
+# Nothing else here can show that the rules hold; CI runs as root, a developer may not.
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces, which only root may")
 
 CONFIG = parse(SMALL)
