@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -47,41 +48,50 @@ void job_leave_refusal(const struct jail *jail) {
         unlink(aside);
 }
 
-struct start {
-    const char *root, *script;
-    sem_t *born;
+/* What job_init's process reads until its exec, while its parent goes on; there is one extern step in a slurmstepd. */
+static struct start {
+    const char *root;
+    char script[64];
     int lock;
+    int pod_group;      /* descriptor of the file that takes job_init into the pod's group, or -1 */
     const char *failed; /* the file of the error */
     int error;
-};
+    pid_t shares; /* the kernel sets it to 0 and wakes who waits for it when job_init has memory of its own, or ends */
+    _Alignas(16) char stack[16384];
+} start;
 
 /* On cgroup v2 slurmstepd lives in its step's group. At the job's end it waits for all other processes there, so
  * job_init must leave that group. Version 1 has no such leaf, and slurmstepd is in no group that it waits for. */
-static int join_pod_group(struct start *start) {
-    start->failed = JOB_INIT_GROUP;
-    int group = open(JOB_INIT_GROUP, O_WRONLY | O_CLOEXEC);
-    if (group < 0 && errno != ENOENT)
+static int open_pod_group(struct jail *jail) {
+    start.pod_group = open(JOB_INIT_GROUP, O_WRONLY | O_CLOEXEC);
+    return start.pod_group < 0 && errno != ENOENT ? jail_fail_errno(jail, JOB_INIT_GROUP) : 0;
+}
+
+static int join_pod_group(void) {
+    start.failed = JOB_INIT_GROUP;
+    if (start.pod_group >= 0 && syscall(SYS_write, start.pod_group, "0", 1) != 1)
         return -1;
-    if (group >= 0 && write(group, "0", 1) != 1)
-        return -1;
-    start->failed = JOB_INIT;
+    start.failed = JOB_INIT;
     return 0;
 }
 
-/* Shares the caller's memory until exec, but none of its descriptors. No address sanitizer: its frames would leave
- * marks in the caller's stack. */
-__attribute__((no_sanitize("address"))) static int become_init(void *argument) {
-    struct start *start = argument;
-    sem_post(start->born);
+/* Shares the parent's memory until exec, and runs beside it, but has none of its descriptors. It shares the parent's
+ * errno, too: so it makes no call that fails while all is well, and none by which glibc would mark the parent's thread
+ * as cancellable. The parent may change its environment meanwhile: job_init gets none. No address sanitizer: its frames
+ * would leave marks in the caller's stack. */
+__attribute__((no_sanitize("address"))) static int become_init(void *unused) {
+    (void)unused;
+    char *const arguments[] = {"job_init", (char *)start.root, start.script, NULL}, *const environment[] = {NULL};
     struct flock ours = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = JOB_LIVES, .l_len = 2};
     /* The lock comes last: closing any descriptor of its file would give it up. job_init asks again to end with its
      * parent, but the parent may end before. */
-    if (!prctl(PR_SET_PDEATHSIG, SIGKILL) && !join_pod_group(start) &&
+    if (!prctl(PR_SET_PDEATHSIG, SIGKILL) && !join_pod_group() &&
         !syscall(SYS_close_range, 0, JOB_LOCK_DESCRIPTOR, 0) &&
-        fcntl(start->lock, F_DUPFD, JOB_LOCK_DESCRIPTOR) == JOB_LOCK_DESCRIPTOR &&
-        !syscall(SYS_close_range, JOB_LOCK_DESCRIPTOR + 1, ~0U, 0) && !fcntl(JOB_LOCK_DESCRIPTOR, F_SETLK, &ours))
-        execl(JOB_INIT, "job_init", start->root, start->script, (char *)NULL);
-    start->error = errno;
+        syscall(SYS_fcntl, start.lock, F_DUPFD, JOB_LOCK_DESCRIPTOR) == JOB_LOCK_DESCRIPTOR &&
+        !syscall(SYS_close_range, JOB_LOCK_DESCRIPTOR + 1, ~0U, 0) &&
+        !syscall(SYS_fcntl, JOB_LOCK_DESCRIPTOR, F_SETLK, &ours))
+        execve(JOB_INIT, arguments, environment);
+    start.error = errno;
     _exit(EXIT_FAILURE);
 }
 
@@ -100,23 +110,46 @@ static int open_lock(struct jail *jail, const char *path) {
     return -1;
 }
 
-/* Without fork: copying slurmstepd's page tables takes longer than everything job_init does until its exec. */
-static int start_init(struct jail *jail, struct job *job) {
-    char script[64];
-    _Alignas(16) char stack[16384];
-    struct start start = {.root = jail->root, .script = script, .born = &job->born, .lock = job->lock};
-    snprintf(script, sizeof(script), SLURMD_SPOOL "/job%05u", job->id);
-    job->init = clone(become_init, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_NEWPID | SIGCHLD, &start);
-    if (job->init > 0 && !start.error)
+/* Returns when job_init is born, and not at its exec: slurmd and the user wait for the extern step meanwhile.
+ * slurmstepd then goes on to enter groups and users in which job_init must not be born. Without fork: copying
+ * slurmstepd's page tables takes longer than everything job_init does until its exec. */
+static int bear_init(struct jail *jail, struct job *job) {
+    const int flags = CLONE_VM | CLONE_NEWPID | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD;
+    sigset_t all;
+    start.root = jail->root;
+    start.lock = job->lock;
+    start.error = 0;
+    snprintf(start.script, sizeof(start.script), SLURMD_SPOOL "/job%05u", job->id);
+    if (open_pod_group(jail))
+        return -1;
+    /* A handler would run in memory that job_init shares until its exec. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &job->mask);
+    job->init = clone(become_init, start.stack + sizeof(start.stack), flags, NULL, &start.shares, NULL, &start.shares);
+    int error = errno;
+    pthread_sigmask(SIG_SETMASK, &job->mask, NULL);
+    if (start.pod_group >= 0)
+        close(start.pod_group);
+    if (job->init > 0)
         return 0;
-    if (job->init > 0) {
-        jail_end_child(job->init, END_MILLISECONDS);
-        jail_fail(jail, "%s: %s", start.failed, strerror(start.error));
-    } else {
-        jail_fail_errno(jail, "make a process namespace (is SYS_ADMIN among the pod's capabilities?)");
-    }
     job->init = 0;
-    return -1;
+    errno = error;
+    return jail_fail_errno(jail, "make a process namespace (is SYS_ADMIN among the pod's capabilities?)");
+}
+
+static void end_init(struct job *job) {
+    if (job->init > 0)
+        jail_end_child(job->init, END_MILLISECONDS);
+    job->init = 0;
+}
+
+static int await_exec(struct jail *jail, struct job *job) {
+    for (pid_t shares; (shares = __atomic_load_n(&start.shares, __ATOMIC_ACQUIRE));)
+        syscall(SYS_futex, &start.shares, FUTEX_WAIT, shares, NULL, NULL, 0);
+    if (!start.error)
+        return 0;
+    end_init(job);
+    return jail_fail(jail, "%s: %s", start.failed, strerror(start.error));
 }
 
 static void await(sem_t *event) {
@@ -124,51 +157,49 @@ static void await(sem_t *event) {
         ;
 }
 
-static _Noreturn void *keep(void *argument) {
+static void *keep(void *argument) {
     struct job *job = argument;
     struct jail jail;
     char path[sizeof(JOB_FOLDER) + 16];
     jail_init(&jail, job->root);
     job_lock_path(job, path, sizeof(path));
-    if (start_init(&jail, job)) {
+    if (await_exec(&jail, job)) {
         leave_reason(&jail, path);
-        sem_post(&job->born);
     } else if (job->confine) {
         await(&job->may_confine);
         if (job->confine(&jail)) {
             /* First: leave_reason closes a descriptor of the lock's file, which gives up JOB_STARTS. */
-            jail_end_child(job->init, END_MILLISECONDS);
-            job->init = 0;
+            end_init(job);
             leave_reason(&jail, path);
         }
     }
     /* Gives up JOB_STARTS as well: a step that finds no job_init now finds the reason. */
     close(job->lock);
-    pthread_sigmask(SIG_SETMASK, &job->mask, NULL);
     sem_post(&job->started);
-    /* The kernel ends job_init with the thread that started it. */
-    for (;;)
-        pause();
+    return NULL;
 }
 
-/* Waits until job_init is born, and not until its exec: slurmd and the user wait for the extern step meanwhile.
- * slurmstepd then goes on to enter groups and users in which job_init must not be born. */
-static int start_thread(struct jail *jail, struct job *job, const char *path) {
+/* No signal handler of slurmstepd runs in this thread. */
+static int start_thread(struct jail *jail, struct job *job) {
     sigset_t all;
     pthread_t thread;
-    if ((job->lock = open_lock(jail, path)) < 0)
-        return -1;
-    /* A handler would run in memory that job_init shares until its exec. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &job->mask);
     int error = pthread_create(&thread, NULL, keep, job);
     pthread_sigmask(SIG_SETMASK, &job->mask, NULL);
-    if (!error) {
-        await(&job->born);
-        return 0;
+    return error ? jail_fail(jail, "make a thread: %s", strerror(error)) : pthread_detach(thread);
+}
+
+static int start_init(struct jail *jail, struct job *job, const char *path) {
+    if ((job->lock = open_lock(jail, path)) < 0)
+        return -1;
+    if (!bear_init(jail, job)) {
+        if (!start_thread(jail, job))
+            return 0;
+        end_init(job);
     }
     close(job->lock);
-    return jail_fail(jail, "make a thread: %s", strerror(error));
+    return -1;
 }
 
 int job_keep(struct jail *jail, struct job *job) {
@@ -179,10 +210,9 @@ int job_keep(struct jail *jail, struct job *job) {
     unlink(path);
     job->kept = true;
     job->root = jail->root;
-    sem_init(&job->born, 0, 0);
     sem_init(&job->may_confine, 0, 0);
     sem_init(&job->started, 0, 0);
-    if (!start_thread(jail, job, path))
+    if (!start_init(jail, job, path))
         return 0;
     sem_post(&job->started);
     leave_reason(jail, path);
@@ -207,12 +237,10 @@ void job_end(struct job *job) {
         return;
     job_may_confine(job);
     job_await_start(job);
-    if (job->init > 0)
-        jail_end_child(job->init, END_MILLISECONDS);
+    end_init(job);
     job_lock_path(job, path, sizeof(path));
     unlink(path);
     job->kept = false;
-    job->init = 0;
 }
 
 int job_join(struct jail *jail, struct job *job, int seconds) {

@@ -32,8 +32,7 @@ struct job {
     const char *root;
     int lock;
     sigset_t mask; /* signal mask of job_keep's caller */
-    sem_t born;    /* posted when job_init is born, or cannot be */
-    /* NULL, or what the thread that starts job_init does after job_may_confine; the job's steps wait for it. On failure
+    /* NULL, or what a thread of job_keep's does after job_may_confine; the job's steps wait for it. On failure
      * it returns -1 with the reason in jail->why, and the job has no namespaces. */
     int (*confine)(struct jail *jail);
     sem_t may_confine;
@@ -47,8 +46,8 @@ struct job {
 
 void job_prepare(struct job *job, uint32_t id);
 
-/* Has a thread of this process start job_init, which makes the namespaces. A failure after the return is written to the
- * job's file, for the steps that look for them. Both arguments must stay until job_end. */
+/* Starts job_init, which makes the namespaces and ends with the calling thread. A failure after the return is written
+ * to the job's file, for the steps that look for them. Both arguments must stay until job_end. */
 int job_keep(struct jail *jail, struct job *job);
 
 /* For job_keep's caller, which has set `confine`: lets it begin. Returns at once. */

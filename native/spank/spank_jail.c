@@ -66,7 +66,7 @@ static int confine_extern_step(struct jail *jail) {
 /* Returns 0 even on failure: a failed extern step would end the job without a message. It runs no user code. Steps that
  * find no namespaces tell their user. */
 static int keep_namespaces(void) {
-    /* The thread that it makes makes the namespaces. */
+    /* The thread that it makes confines all threads. */
     bool *reduces = step_guard_symbol(STEPD_GUARD_REDUCES), before = reduces && *reduces;
     if (reduces)
         *reduces = false;
