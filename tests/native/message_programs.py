@@ -79,7 +79,12 @@ def launch(
         step: the number of its step.
     """
     other = het * struct.pack("!III", 2, 0, 1) if het != NO_VALUE else b""
-    body = struct.pack("!QIII", 0, 0, step, NO_VALUE) + struct.pack("!II", 1, ALICE) + struct.pack("!III", 0, NO_VALUE, het) + other
+    body = (
+        struct.pack("!QIII", 0, 0, step, NO_VALUE)
+        + struct.pack("!II", 1, ALICE)
+        + struct.pack("!III", 0, NO_VALUE, het)
+        + other
+    )
     body += struct.pack("!III", NO_VALUE, NO_VALUE, 0) + struct.pack("!II", 0, 0) + struct.pack("!II", 0, 1)
     body += bytes(4 * 2 + 2 * 8) + struct.pack("!IH", nodes, 1)
     body += (
