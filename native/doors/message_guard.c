@@ -9,6 +9,7 @@
  *   - slurmd reads from users only the messages that their commands send to a node (message_rules.c);
  *   - slurmctld reads from users neither answers nor messages between nodes and clients, nor one inside of another;
  *   - slurmctld reads of an answer what it asked for (answer_guard.c);
+ *   - slurmctld takes no accounting from users;
  *   - srun, salloc, sattach and swait read, at their own ports, messages of root, SlurmUser and their own user;
  *   - none of them waits for a stranger (client_guard.c);
  *   - slurmdbd reads nothing from a connection that has not named its user (persist_guard.c);
@@ -49,6 +50,7 @@ static int (*real_header)(struct header *, void *);
 static void (*real_ids)(void *, uid_t *, gid_t *);
 static int (*real_body)(void *, void *);
 static int (*real_job)(void **, int, void *, uint16_t);
+static int (*real_counts)(void **, uint16_t, uint16_t, void *, bool);
 static int (*real_open)(char *, int, int *);
 static bool (*real_http)(void);
 static int (*real_attach)(int, uint16_t, uint16_t, void *, void *, char *, char *, uid_t, void *);
@@ -210,6 +212,18 @@ int job_record_unpack(void **job, int tres, void *buffer, uint16_t version) {
     return REFUSED;
 }
 
+/* A user's srun may tell slurmctld that his step is over, and brings no accounting of it. slurmctld would add that to
+ * the step's own, for as many resources as it counts itself: with fewer it crashes (26.05, jobacctinfo_aggregate). */
+int jobacctinfo_unpack(void **counts, uint16_t version, uint16_t kind, void *buffer, bool makes) {
+    const struct buffer *whole = buffer;
+    bool has_some = whole->read < whole->size && whole->data[whole->read];
+    if (has_some && guard_is_controller() && current.is_received && is_of_a_user()) {
+        fprintf(stderr, "error: refused accounting of a step from uid %d\n", (int)current.sender);
+        return REFUSED;
+    }
+    return real_counts(counts, version, kind, buffer, makes);
+}
+
 /* slurmd crashes on a message that asks for a step's output and brings no key (26.05.5). */
 int stepd_attach(int file, uint16_t stepd_version, uint16_t version, void *io, void *messages, char *certificate,
                  char *key, uid_t uid, void *answer) {
@@ -259,6 +273,7 @@ __attribute__((constructor)) static void stand_guard(void) {
     FIND(real_ids, "auth_g_get_ids");
     FIND(real_body, "unpack_msg");
     FIND(real_job, "job_record_unpack");
+    FIND(real_counts, "jobacctinfo_unpack");
     FIND(real_open, "slurm_open_unix_stream");
     FIND(real_http, "http_switch_http_enabled");
     FIND(real_attach, "stepd_attach");

@@ -23,6 +23,7 @@ from tests.native.message_programs import (
     ROOT,
     SIGNAL,
     SLURM,
+    STEP_COMPLETE,
     Ask,
     launch,
 )
@@ -153,6 +154,13 @@ def test_what_slurm_would_follow_to_nowhere_is_refused(ask: Ask) -> None:
     assert {ask("slurmctld", CANCEL, sender, "nameless") for sender in (ALICE, ROOT)} == {"refused"}
     assert ask("slurmd", REATTACH, ALICE, "key", how="attach") == "read"
     assert ask("slurmd", REATTACH, ALICE, "", how="attach") == "refused"
+
+
+def test_slurmctld_takes_no_accounting_of_users(ask: Ask) -> None:
+    """It would read as many numbers as it has kinds of resources, however few came."""
+    told = {reading: ask("slurmctld", STEP_COMPLETE, ALICE, reading) for reading in ("accounting", "no accounting")}
+    assert told == {"accounting": "refused", "no accounting": "read"}, "srun's own message has none"
+    assert {ask("slurmctld", STEP_COMPLETE, sender, "accounting") for sender in (ROOT, SLURM)} == {"read"}
 
 
 def test_a_slurm_without_one_of_the_functions_does_not_start(message_programs: Path) -> None:
