@@ -35,9 +35,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CANCEL 5032       /* REQUEST_KILL_JOB */
-#define STEP_ID_NUMBERS 5 /* pack_step_id: one of 64 bits and three. */
-#define BUFFER_HEAD 24    /* buf_t: magic, where it begins, size, how far it was read. */
+#define CANCEL 5032              /* REQUEST_KILL_JOB */
+#define LAYOUT 5021              /* REQUEST_STEP_LAYOUT */
+#define STEP_ID_NUMBERS 5        /* pack_step_id: one of 64 bits and three. */
+#define STEP_PLACE 3             /* The step's own number among them. */
+#define WAITING_STEP 0xfffffffdU /* SLURM_PENDING_STEP; the next number means any step. */
+#define BUFFER_HEAD 24           /* buf_t: magic, where it begins, size, how far it was read. */
 /* The sockets of PMI-2. It lies in PMI2_FOLDER, if the configuration asks for it (docs/adr/0022). */
 #define PMI2_SOCKET "sock.pmi2."
 
@@ -152,17 +155,28 @@ void auth_g_get_ids(void *token, uid_t *uid, gid_t *gid) {
         current.sender = *uid;
 }
 
-/* A cancel begins with a step's id and the length of the text that names the job. slurmctld crashes without that text
- * (26.05.5, job_str_signal). The first fields of Slurm's buffer say how far it was read. */
-static bool names_a_job(void *buffer) {
+/* Returns a body's number of 32 bits at that place, or the last one before its end. The first fields of Slurm's buffer
+ * say how far it was read. */
+static uint32_t number_at(void *buffer, int place) {
     unsigned char before[BUFFER_HEAD];
     uint32_t number = 0;
     memcpy(before, buffer, sizeof(before));
-    for (int i = 0; i <= STEP_ID_NUMBERS; i++)
+    for (int i = 0; i <= place; i++)
         if (next_number(&number, buffer))
             break;
     memcpy(buffer, before, sizeof(before));
-    return number != 0;
+    return number;
+}
+
+/* A cancel begins with a step's id and the length of the text that names the job. slurmctld crashes without that text
+ * (26.05.5, job_str_signal). It also crashes on a question about the nodes of a step that waits, which has none (26.05,
+ * stepmgr_get_step_layouts). */
+static const char *fault_of_request(void *buffer) {
+    if (current.type == CANCEL && !number_at(buffer, STEP_ID_NUMBERS))
+        return "a cancel that names no job";
+    if (current.type == LAYOUT && number_at(buffer, STEP_PLACE) >= WAITING_STEP)
+        return "a question about the nodes of a step that waits";
+    return NULL;
 }
 
 static bool is_of_a_user(void) {
@@ -184,13 +198,13 @@ int unpack_msg(void *message, void *buffer) {
         fprintf(stderr, "error: refused %s from uid %d\n", name_of(current.type), (int)current.sender);
         return REFUSED;
     }
-    if (guard_is_controller() && current.type == CANCEL && !names_a_job(buffer)) {
-        fprintf(stderr, "error: refused a cancel of uid %d: it names no job\n", (int)current.sender);
+    const char *fault = guard_is_controller() ? fault_of_request(buffer) : NULL;
+    if (fault) {
+        fprintf(stderr, "error: refused %s, of uid %d\n", fault, (int)current.sender);
         return REFUSED;
     }
-    const char *fault = guard_is_node() && current.type == LAUNCH && is_of_a_user()
-                            ? launch_fault(message, buffer, current.version)
-                            : NULL;
+    if (guard_is_node() && current.type == LAUNCH && is_of_a_user())
+        fault = launch_fault(message, buffer, current.version);
     if (fault) {
         fprintf(stderr, "error: refused a launch of uid %d: %s\n", (int)current.sender, fault);
         return REFUSED;

@@ -323,7 +323,10 @@ int stepd_attach(int file, uint16_t stepd_version, uint16_t version, void *io, v
 /* Five numbers of a step's id, then the length of the job's name. */
 int unpack32(uint32_t *number, void *buffer) {
     struct message *message = buffer;
+    bool waits = !strcmp(message->reading, "waiting") && message->numbers_read == 3;
     *number = message->numbers_read++ < 5 ? 7 : strcmp(message->reading, "nameless") ? 3 : 0;
+    if (waits)
+        *number = 0xfffffffd; /* The step's number, SLURM_PENDING_STEP. */
     return 0;
 }
 

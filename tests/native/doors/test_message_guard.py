@@ -29,7 +29,7 @@ from tests.native.message_programs import (
 )
 
 TRIGGER, PMI = 2017, 7204
-CANCEL, REATTACH = 5032, 6007
+CANCEL, LAYOUT, REATTACH = 5032, 5021, 6007
 DONE, ENERGY, RELAY, SIBLING = 8001, 1018, 1031, 4502
 DBD_FINI, DBD_GET_JOBS, DBD_JOB_START = 1401, 1432, 1425
 DBD_ARCHIVE_DUMP, DBD_ARCHIVE_LOAD = 1459, 1460
@@ -152,6 +152,9 @@ def test_slurmdbd_runs_no_program_and_no_sql_for_an_administrator(ask: Ask, arch
 def test_what_slurm_would_follow_to_nowhere_is_refused(ask: Ask) -> None:
     assert ask("slurmctld", CANCEL, ALICE) == "read"
     assert {ask("slurmctld", CANCEL, sender, "nameless") for sender in (ALICE, ROOT)} == {"refused"}
+    assert ask("slurmctld", LAYOUT, ALICE) == "read"
+    assert {ask("slurmctld", LAYOUT, sender, "waiting") for sender in (ALICE, ROOT)} == {"refused"}
+    assert ask("slurmctld", CANCEL, ALICE, "waiting") == "read", "he may cancel a step that waits"
     assert ask("slurmd", REATTACH, ALICE, "key", how="attach") == "read"
     assert ask("slurmd", REATTACH, ALICE, "", how="attach") == "refused"
 
