@@ -58,7 +58,7 @@ static size_t length_of_name(const char *variable) {
 }
 
 /* slurmctld (26.05, job_common_env_vars) merges the variables by their names, for mail and for its own prolog. It then
- * writes to as many as were sent, and so past the end of its array if some have no name, or two have one. */
+ * writes to as many as were sent. If some have no name, or two have one, that is past the end of its array. */
 static bool has_each_its_name(char *const *variables, uint32_t count) {
     for (uint32_t i = 0; variables && i < count; i++) {
         size_t length = length_of_name(variables[i]);
