@@ -9,7 +9,7 @@
  *   - slurmd reads from users only the messages that their commands send to a node (message_rules.c);
  *   - slurmctld reads from users neither answers nor messages between nodes and clients, nor one inside of another;
  *   - slurmctld reads of an answer what it asked for (answer_guard.c);
- *   - slurmctld takes no accounting from users;
+ *   - slurmctld takes no accounting from users, and finds the job of a step by its ordinary number;
  *   - srun, salloc, sattach and swait read, at their own ports, messages of root, SlurmUser and their own user;
  *   - none of them waits for a stranger (client_guard.c);
  *   - slurmdbd reads nothing from a connection that has not named its user (persist_guard.c);
@@ -36,6 +36,7 @@
 #include <unistd.h>
 
 #define CANCEL 5032              /* REQUEST_KILL_JOB */
+#define STEP_CREATE 5001         /* REQUEST_JOB_STEP_CREATE */
 #define LAYOUT 5021              /* REQUEST_STEP_LAYOUT */
 #define STEP_ID_NUMBERS 5        /* pack_step_id: one of 64 bits and three. */
 #define STEP_PLACE 3             /* The step's own number among them. */
@@ -183,6 +184,16 @@ static bool is_of_a_user(void) {
     return current.sender != 0 && current.sender != SLURM_ID;
 }
 
+/* A step's id begins with the other kind of number that a job has, its SLUID. slurmctld finds the job by that, and lets
+ * the step keep the job's ordinary number that came with it (26.05, _set_step_id). So a user could give his step
+ * another user's job: his tasks would run in its namespaces, and what ends his step would end one of that job. Without
+ * a SLUID slurmctld finds the job by its ordinary number. */
+static void drop_sluid(void *body) {
+    struct buffer *whole = body;
+    if (whole->read <= whole->size && whole->size - whole->read >= sizeof(uint64_t))
+        memset((unsigned char *)whole->data + whole->read, 0, sizeof(uint64_t));
+}
+
 int unpack_msg(void *message, void *buffer) {
     if (is_answer() && !answer_is_expected(name_of(current.type))) {
         fprintf(stderr, "error: refused the answer %s\n", name_of(current.type));
@@ -203,6 +214,8 @@ int unpack_msg(void *message, void *buffer) {
         fprintf(stderr, "error: refused %s, of uid %d\n", fault, (int)current.sender);
         return REFUSED;
     }
+    if (guard_is_controller() && current.type == STEP_CREATE && is_of_a_user())
+        drop_sluid(buffer);
     if (guard_is_node() && current.type == LAUNCH && is_of_a_user())
         fault = launch_fault(message, buffer, current.version);
     if (fault) {

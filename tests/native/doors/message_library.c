@@ -136,6 +136,9 @@ int unpack_msg(void *message, void *buffer) {
         ((struct message *)buffer)->numbers_read = (uint32_t)(strchr(hex, ':') - hex) / 2;
         return job_options_unpack(NULL, buffer);
     }
+    if (!strcmp(reading, "sluid"))
+        return ((struct message *)buffer)->data[0] || ((struct message *)buffer)->data[7] ||
+               !((struct message *)buffer)->data[8];
     if (strstr(reading, "accounting"))
         return jobacctinfo_unpack(&job, 0, 0, buffer, true);
     return strcmp(reading, "record") ? 0 : job_record_unpack(&job, 0, buffer, 0);

@@ -29,7 +29,7 @@ from tests.native.message_programs import (
 )
 
 TRIGGER, PMI = 2017, 7204
-CANCEL, LAYOUT, REATTACH = 5032, 5021, 6007
+STEP_CREATE, CANCEL, LAYOUT, REATTACH = 5001, 5032, 5021, 6007
 DONE, ENERGY, RELAY, SIBLING = 8001, 1018, 1031, 4502
 DBD_FINI, DBD_GET_JOBS, DBD_JOB_START = 1401, 1432, 1425
 DBD_ARCHIVE_DUMP, DBD_ARCHIVE_LOAD = 1459, 1460
@@ -157,6 +157,12 @@ def test_what_slurm_would_follow_to_nowhere_is_refused(ask: Ask) -> None:
     assert ask("slurmctld", CANCEL, ALICE, "waiting") == "read", "he may cancel a step that waits"
     assert ask("slurmd", REATTACH, ALICE, "key", how="attach") == "read"
     assert ask("slurmd", REATTACH, ALICE, "", how="attach") == "refused"
+
+
+def test_a_user_gives_his_step_no_other_job_than_the_one_that_slurmctld_finds(ask: Ask) -> None:
+    """The stand-in reads a step whose SLUID is zero, and refuses another."""
+    assert ask("slurmctld", STEP_CREATE, ALICE, "sluid") == "read"
+    assert ask("slurmctld", STEP_CREATE, SLURM, "sluid") == "refused", "Slurm's own stays as it came"
 
 
 def test_slurmctld_takes_no_accounting_of_users(ask: Ask) -> None:
