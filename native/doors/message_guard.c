@@ -184,10 +184,10 @@ static bool is_of_a_user(void) {
     return current.sender != 0 && current.sender != SLURM_ID;
 }
 
-/* A step's id begins with the other kind of number that a job has, its SLUID. slurmctld finds the job by that, and lets
- * the step keep the job's ordinary number that came with it (26.05, _set_step_id). So a user could give his step
- * another user's job: his tasks would run in its namespaces, and what ends his step would end one of that job. Without
- * a SLUID slurmctld finds the job by its ordinary number. */
+/* A step's id begins with the other kind of number that a job has, its SLUID. slurmctld finds the job by that. It lets
+ * the step keep the ordinary number that came beside it (26.05, _set_step_id). So a user could give his step another
+ * user's job: his tasks would run in its namespaces, and what ends his step would end one of that job. Without a SLUID
+ * slurmctld finds the job by its ordinary number. */
 static void drop_sluid(void *body) {
     struct buffer *whole = body;
     if (whole->read <= whole->size && whole->size - whole->read >= sizeof(uint64_t))
