@@ -51,6 +51,8 @@ static int status_of_reader(void *message, void *buffer, uint16_t version, unsig
 
 const char *launch_fault(void *message, void *buffer, uint16_t version) {
     int status = -1;
+    if (!launch_is_of_users(buffer))
+        return "it is of a step that Slurm alone starts";
     for (size_t i = 0; i < TRIES; i++) {
         status = status_of_reader(message, buffer, version, try_milliseconds[i]);
         if (status == -1 || !WIFSIGNALED(status) || WTERMSIG(status) != SIGALRM)

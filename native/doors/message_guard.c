@@ -9,6 +9,7 @@
  *   - slurmd reads from users only the messages that their commands send to a node (message_rules.c);
  *   - slurmctld reads from users neither answers nor messages between nodes and clients, nor one inside of another;
  *   - slurmctld reads of an answer what it asked for (answer_guard.c);
+ *   - slurmctld takes no accounting from users, and finds the job of a step by its ordinary number;
  *   - srun, salloc, sattach and swait read, at their own ports, messages of root, SlurmUser and their own user;
  *   - none of them waits for a stranger (client_guard.c);
  *   - slurmdbd reads nothing from a connection that has not named its user (persist_guard.c);
@@ -34,9 +35,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CANCEL 5032       /* REQUEST_KILL_JOB */
-#define STEP_ID_NUMBERS 5 /* pack_step_id: one of 64 bits and three. */
-#define BUFFER_HEAD 24    /* buf_t: magic, where it begins, size, how far it was read. */
+#define CANCEL 5032              /* REQUEST_KILL_JOB */
+#define STEP_CREATE 5001         /* REQUEST_JOB_STEP_CREATE */
+#define LAYOUT 5021              /* REQUEST_STEP_LAYOUT */
+#define STEP_ID_NUMBERS 5        /* pack_step_id: one of 64 bits and three. */
+#define STEP_PLACE 3             /* The step's own number among them. */
+#define WAITING_STEP 0xfffffffdU /* SLURM_PENDING_STEP; the next number means any step. */
+#define BUFFER_HEAD 24           /* buf_t: magic, where it begins, size, how far it was read. */
 /* The sockets of PMI-2. It lies in PMI2_FOLDER, if the configuration asks for it (docs/adr/0022). */
 #define PMI2_SOCKET "sock.pmi2."
 
@@ -49,6 +54,7 @@ static int (*real_header)(struct header *, void *);
 static void (*real_ids)(void *, uid_t *, gid_t *);
 static int (*real_body)(void *, void *);
 static int (*real_job)(void **, int, void *, uint16_t);
+static int (*real_counts)(void **, uint16_t, uint16_t, void *, bool);
 static int (*real_open)(char *, int, int *);
 static bool (*real_http)(void);
 static int (*real_attach)(int, uint16_t, uint16_t, void *, void *, char *, char *, uid_t, void *);
@@ -150,21 +156,42 @@ void auth_g_get_ids(void *token, uid_t *uid, gid_t *gid) {
         current.sender = *uid;
 }
 
-/* A cancel begins with a step's id and the length of the text that names the job. slurmctld crashes without that text
- * (26.05.5, job_str_signal). The first fields of Slurm's buffer say how far it was read. */
-static bool names_a_job(void *buffer) {
+/* Returns a body's number of 32 bits at that place, or the last one before its end. The first fields of Slurm's buffer
+ * say how far it was read. */
+static uint32_t number_at(void *buffer, int place) {
     unsigned char before[BUFFER_HEAD];
     uint32_t number = 0;
     memcpy(before, buffer, sizeof(before));
-    for (int i = 0; i <= STEP_ID_NUMBERS; i++)
+    for (int i = 0; i <= place; i++)
         if (next_number(&number, buffer))
             break;
     memcpy(buffer, before, sizeof(before));
-    return number != 0;
+    return number;
+}
+
+/* A cancel begins with a step's id and the length of the text that names the job. slurmctld crashes without that text
+ * (26.05.5, job_str_signal). It also crashes on a question about the nodes of a step that waits, which has none (26.05,
+ * stepmgr_get_step_layouts). */
+static const char *fault_of_request(void *buffer) {
+    if (current.type == CANCEL && !number_at(buffer, STEP_ID_NUMBERS))
+        return "a cancel that names no job";
+    if (current.type == LAYOUT && number_at(buffer, STEP_PLACE) >= WAITING_STEP)
+        return "a question about the nodes of a step that waits";
+    return NULL;
 }
 
 static bool is_of_a_user(void) {
     return current.sender != 0 && current.sender != SLURM_ID;
+}
+
+/* A step's id begins with the other kind of number that a job has, its SLUID. slurmctld finds the job by that. It lets
+ * the step keep the ordinary number that came beside it (26.05, _set_step_id). So a user could give his step another
+ * user's job: his tasks would run in its namespaces, and what ends his step would end one of that job. Without a SLUID
+ * slurmctld finds the job by its ordinary number. */
+static void drop_sluid(void *body) {
+    struct buffer *whole = body;
+    if (whole->read <= whole->size && whole->size - whole->read >= sizeof(uint64_t))
+        memset((unsigned char *)whole->data + whole->read, 0, sizeof(uint64_t));
 }
 
 int unpack_msg(void *message, void *buffer) {
@@ -182,13 +209,15 @@ int unpack_msg(void *message, void *buffer) {
         fprintf(stderr, "error: refused %s from uid %d\n", name_of(current.type), (int)current.sender);
         return REFUSED;
     }
-    if (guard_is_controller() && current.type == CANCEL && !names_a_job(buffer)) {
-        fprintf(stderr, "error: refused a cancel of uid %d: it names no job\n", (int)current.sender);
+    const char *fault = guard_is_controller() ? fault_of_request(buffer) : NULL;
+    if (fault) {
+        fprintf(stderr, "error: refused %s, of uid %d\n", fault, (int)current.sender);
         return REFUSED;
     }
-    const char *fault = guard_is_node() && current.type == LAUNCH && is_of_a_user()
-                            ? launch_fault(message, buffer, current.version)
-                            : NULL;
+    if (guard_is_controller() && current.type == STEP_CREATE && is_of_a_user())
+        drop_sluid(buffer);
+    if (guard_is_node() && current.type == LAUNCH && is_of_a_user())
+        fault = launch_fault(message, buffer, current.version);
     if (fault) {
         fprintf(stderr, "error: refused a launch of uid %d: %s\n", (int)current.sender, fault);
         return REFUSED;
@@ -208,6 +237,18 @@ int job_record_unpack(void **job, int tres, void *buffer, uint16_t version) {
     *job = NULL;
     fputs("error: refused the record of a job in a launch: no slurmstepd is step manager here\n", stderr);
     return REFUSED;
+}
+
+/* A user's srun may tell slurmctld that his step is over, and brings no accounting of it. slurmctld would add that to
+ * the step's own, for as many resources as it counts itself: with fewer it crashes (26.05, jobacctinfo_aggregate). */
+int jobacctinfo_unpack(void **counts, uint16_t version, uint16_t kind, void *buffer, bool makes) {
+    const struct buffer *whole = buffer;
+    bool has_some = whole->read < whole->size && whole->data[whole->read];
+    if (has_some && guard_is_controller() && current.is_received && is_of_a_user()) {
+        fprintf(stderr, "error: refused accounting of a step from uid %d\n", (int)current.sender);
+        return REFUSED;
+    }
+    return real_counts(counts, version, kind, buffer, makes);
 }
 
 /* slurmd crashes on a message that asks for a step's output and brings no key (26.05.5). */
@@ -259,6 +300,7 @@ __attribute__((constructor)) static void stand_guard(void) {
     FIND(real_ids, "auth_g_get_ids");
     FIND(real_body, "unpack_msg");
     FIND(real_job, "job_record_unpack");
+    FIND(real_counts, "jobacctinfo_unpack");
     FIND(real_open, "slurm_open_unix_stream");
     FIND(real_http, "http_switch_http_enabled");
     FIND(real_attach, "stepd_attach");

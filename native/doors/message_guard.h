@@ -52,6 +52,9 @@ const char *launch_fault(void *message, void *buffer, uint16_t version);
 /* launch_check.c: `launch_begin` comes before a child reads a launch, `launch_fits` after it. It returns true if slurmd
  * finds each node's part of the launch, or can't read it either. */
 void launch_find(void);
+
+/* Returns false for the extern step and the batch script, which slurmctld alone has slurmd start. */
+bool launch_is_of_users(const void *buffer);
 void launch_begin(const void *buffer, uint16_t version);
 bool launch_fits(bool is_read);
 

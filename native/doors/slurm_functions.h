@@ -33,6 +33,7 @@ uid_t auth_g_get_uid(void *token);
 int unpack_msg(void *message, void *buffer);
 int io_init_msg_read_from_fd(int file, void *connection, void *message);
 int job_record_unpack(void **job, int tres, void *buffer, uint16_t version);
+int jobacctinfo_unpack(void **counts, uint16_t version, uint16_t kind, void *buffer, bool makes);
 int slurm_open_unix_stream(char *path, int flags, int *file);
 bool http_switch_http_enabled(void);
 int stepd_attach(int file, uint16_t stepd_version, uint16_t version, void *io, void *messages, char *certificate,

@@ -4,6 +4,7 @@
  * slurm.options' JobSubmitPlugins come after it. */
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -12,6 +13,9 @@
 /* Bytes of a job's SPANK variables. They go to prologs: a program with a longer environment does not start, and Slurm
  * drains the node. */
 #define MOST_OF_SPANK ((size_t)64 << 10)
+/* Slurm compares each of them with all others. A longer name is none to it. */
+#define MOST_VARIABLES 256
+#define LONGEST_NAME 255
 
 /* slurm.h has both since 24.05; checks of this file may have an older one. */
 #ifndef STEPMGR_ENABLED
@@ -48,10 +52,33 @@ static size_t length_of_unbounded(const job_desc_msg_t *job) {
     return length;
 }
 
+static size_t length_of_name(const char *variable) {
+    const char *equals = variable ? strchr(variable, '=') : NULL;
+    return equals ? (size_t)(equals - variable) : 0;
+}
+
+/* slurmctld (26.05, job_common_env_vars) merges the variables by their names, for mail and for its own prolog. It then
+ * writes to as many as were sent. If some have no name, or two have one, that is past the end of its array. */
+static bool has_each_its_name(char *const *variables, uint32_t count) {
+    for (uint32_t i = 0; variables && i < count; i++) {
+        size_t length = length_of_name(variables[i]);
+        if (!length || length > LONGEST_NAME)
+            return false;
+        for (uint32_t before = 0; before < i; before++)
+            if (!strncmp(variables[before], variables[i], length + 1))
+                return false;
+    }
+    return true;
+}
+
 /* Returns what is wrong with a job's texts, or NULL. */
 static const char *fault(const job_desc_msg_t *job) {
     if (length_of(job->spank_job_env, job->spank_job_env_size) > MOST_OF_SPANK)
         return "the variables for prologs are longer than 64 KiB";
+    if (job->spank_job_env_size > MOST_VARIABLES)
+        return "there are more than 256 variables for prologs";
+    if (!has_each_its_name(job->spank_job_env, job->spank_job_env_size))
+        return "each variable for prologs wants a name of its own, and a value: NAME=VALUE";
     if (length_of_unbounded(job) + length_of(job->argv, job->argc) > MOST_KEPT)
         return "the command line, the script's arguments and names are longer than 1 MiB: write them to a file";
     return NULL;

@@ -10,7 +10,7 @@ from pathlib import Path
 
 NATIVE, PROBES = Path("native"), Path(__file__).parent / "doors"
 NOBODY, ROOT, SLURM, ALICE = -1, 0, 64030, 1000
-PING, ANSWER, FORWARD, LAUNCH, SIGNAL = 1008, 2004, 5029, 6001, 6004
+PING, ANSWER, STEP_COMPLETE, FORWARD, LAUNCH, SIGNAL = 1008, 2004, 5016, 5029, 6001, 6004
 PERSIST_INIT = 6500
 NO_VALUE = 0xFFFFFFFE
 MIB = 1 << 20
@@ -65,7 +65,9 @@ def asker(folder: Path) -> Ask:
     return asked
 
 
-def launch(nodes: int, listed: str, counts: int = 0, repeats: tuple[int, ...] = (), het: int = NO_VALUE) -> str:
+def launch(
+    nodes: int, listed: str, counts: int = 0, repeats: tuple[int, ...] = (), het: int = NO_VALUE, step: int = 0
+) -> str:
     """A launch for so many nodes, as the probe takes it: what stands before its credential, and the list of nodes.
 
     Args:
@@ -74,9 +76,15 @@ def launch(nodes: int, listed: str, counts: int = 0, repeats: tuple[int, ...] = 
         counts: how many counts of CPUs it has.
         repeats: for how many nodes each of them holds.
         het: how many nodes of a heterogeneous job it has tasks of.
+        step: the number of its step.
     """
     other = het * struct.pack("!III", 2, 0, 1) if het != NO_VALUE else b""
-    body = bytes(20) + struct.pack("!II", 1, ALICE) + struct.pack("!III", 0, NO_VALUE, het) + other
+    body = (
+        struct.pack("!QIII", 0, 0, step, NO_VALUE)
+        + struct.pack("!II", 1, ALICE)
+        + struct.pack("!III", 0, NO_VALUE, het)
+        + other
+    )
     body += struct.pack("!III", NO_VALUE, NO_VALUE, 0) + struct.pack("!II", 0, 0) + struct.pack("!II", 0, 1)
     body += bytes(4 * 2 + 2 * 8) + struct.pack("!IH", nodes, 1)
     body += (

@@ -136,6 +136,11 @@ int unpack_msg(void *message, void *buffer) {
         ((struct message *)buffer)->numbers_read = (uint32_t)(strchr(hex, ':') - hex) / 2;
         return job_options_unpack(NULL, buffer);
     }
+    if (!strcmp(reading, "sluid"))
+        return ((struct message *)buffer)->data[0] || ((struct message *)buffer)->data[7] ||
+               !((struct message *)buffer)->data[8];
+    if (strstr(reading, "accounting"))
+        return jobacctinfo_unpack(&job, 0, 0, buffer, true);
     return strcmp(reading, "record") ? 0 : job_record_unpack(&job, 0, buffer, 0);
 }
 
@@ -278,6 +283,14 @@ void conmgr_queue_close_fd(void *connection) {
     printf("%d ", *(const uint16_t *)connection);
 }
 
+int jobacctinfo_unpack(void **counts, uint16_t version, uint16_t kind, void *buffer, bool makes) {
+    (void)counts;
+    (void)version;
+    (void)kind;
+    (void)makes;
+    return ((struct message *)buffer)->numbers_read != 0;
+}
+
 int job_record_unpack(void **job, int tres, void *buffer, uint16_t version) {
     (void)job;
     (void)tres;
@@ -313,7 +326,10 @@ int stepd_attach(int file, uint16_t stepd_version, uint16_t version, void *io, v
 /* Five numbers of a step's id, then the length of the job's name. */
 int unpack32(uint32_t *number, void *buffer) {
     struct message *message = buffer;
+    bool waits = !strcmp(message->reading, "waiting") && message->numbers_read == 3;
     *number = message->numbers_read++ < 5 ? 7 : strcmp(message->reading, "nameless") ? 3 : 0;
+    if (waits)
+        *number = 0xfffffffd; /* The step's number, SLURM_PENDING_STEP. */
     return 0;
 }
 

@@ -151,6 +151,17 @@ int main(int argc, char *argv[]) {
         message.data = onward;
         message.size = sizeof(onward);
     }
+    if (!strcmp(argv[3], "sluid")) {
+        static unsigned char step[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+        message.data = step;
+        message.size = sizeof(step);
+    }
+    if (strstr(argv[3], "accounting")) {
+        static unsigned char counts[] = {0};
+        counts[0] = strcmp(argv[3], "no accounting") != 0;
+        message.data = counts;
+        message.size = sizeof(counts);
+    }
     if (!strcmp(argv[3], "results")) {
         message.data = results;
         message.size = sizeof(results);

@@ -45,6 +45,17 @@ def test_a_launch_that_leads_slurmd_past_its_arrays_is_refused(ask: Ask, forged:
     assert ask("slurmd", LAUNCH, ROOT, forged) == "read", "Slurm's own are not asked"
 
 
+@pytest.mark.parametrize("step", [0xFFFFFFFC, 0xFFFFFFFB, 0xFFFFFFFD], ids=["extern", "batch", "pending"])
+def test_a_user_starts_no_step_that_slurm_alone_starts(ask: Ask, step: int) -> None:
+    assert ask("slurmd", LAUNCH, ALICE, launch(1, "a", step=step)) == "refused"
+    assert ask("slurmd", LAUNCH, SLURM, launch(1, "a", step=step)) == "read"
+
+
+@pytest.mark.parametrize("step", [0xFFFFFFF0, 0xFFFFFFFA], ids=["the last number", "interactive"])
+def test_a_user_starts_steps_and_the_interactive_one(ask: Ask, step: int) -> None:
+    assert ask("slurmd", LAUNCH, ALICE, launch(1, "a", step=step)) == "read"
+
+
 @pytest.mark.parametrize("reading", ["ends", "hangs"])
 def test_a_launch_that_ends_or_hangs_who_reads_it_is_read_by_a_child_alone(ask: Ask, reading: str) -> None:
     assert ask("slurmd", LAUNCH, ALICE, reading) == "refused"

@@ -23,12 +23,13 @@ from tests.native.message_programs import (
     ROOT,
     SIGNAL,
     SLURM,
+    STEP_COMPLETE,
     Ask,
     launch,
 )
 
 TRIGGER, PMI = 2017, 7204
-CANCEL, REATTACH = 5032, 6007
+STEP_CREATE, CANCEL, LAYOUT, REATTACH = 5001, 5032, 5021, 6007
 DONE, ENERGY, RELAY, SIBLING = 8001, 1018, 1031, 4502
 DBD_FINI, DBD_GET_JOBS, DBD_JOB_START = 1401, 1432, 1425
 DBD_ARCHIVE_DUMP, DBD_ARCHIVE_LOAD = 1459, 1460
@@ -151,8 +152,24 @@ def test_slurmdbd_runs_no_program_and_no_sql_for_an_administrator(ask: Ask, arch
 def test_what_slurm_would_follow_to_nowhere_is_refused(ask: Ask) -> None:
     assert ask("slurmctld", CANCEL, ALICE) == "read"
     assert {ask("slurmctld", CANCEL, sender, "nameless") for sender in (ALICE, ROOT)} == {"refused"}
+    assert ask("slurmctld", LAYOUT, ALICE) == "read"
+    assert {ask("slurmctld", LAYOUT, sender, "waiting") for sender in (ALICE, ROOT)} == {"refused"}
+    assert ask("slurmctld", CANCEL, ALICE, "waiting") == "read", "he may cancel a step that waits"
     assert ask("slurmd", REATTACH, ALICE, "key", how="attach") == "read"
     assert ask("slurmd", REATTACH, ALICE, "", how="attach") == "refused"
+
+
+def test_a_user_gives_his_step_no_other_job_than_the_one_that_slurmctld_finds(ask: Ask) -> None:
+    """The stand-in reads a step whose SLUID is zero, and refuses another."""
+    assert ask("slurmctld", STEP_CREATE, ALICE, "sluid") == "read"
+    assert ask("slurmctld", STEP_CREATE, SLURM, "sluid") == "refused", "Slurm's own stays as it came"
+
+
+def test_slurmctld_takes_no_accounting_of_users(ask: Ask) -> None:
+    """It would read as many numbers as it has kinds of resources, however few came."""
+    told = {reading: ask("slurmctld", STEP_COMPLETE, ALICE, reading) for reading in ("accounting", "no accounting")}
+    assert told == {"accounting": "refused", "no accounting": "read"}, "srun's own message has none"
+    assert {ask("slurmctld", STEP_COMPLETE, sender, "accounting") for sender in (ROOT, SLURM)} == {"read"}
 
 
 def test_a_slurm_without_one_of_the_functions_does_not_start(message_programs: Path) -> None:

@@ -1,12 +1,12 @@
-/* Plays slurmctld for job_submit_jail.c: a job whose submit line, arguments and variables for prologs have so many
- * bytes. A list of numbers has one for each text; a text whose number begins with - is missing. */
+/* Plays slurmctld for job_submit_jail.c: a job whose submit line and arguments have so many bytes. A list of numbers
+ * has one for each text; a text whose number begins with - is missing. Its variables for prologs come as they are. */
 #include <slurm/slurm.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_TEXTS 8
+#define MOST_TEXTS 300
 
 int job_submit(job_desc_msg_t *job, uint32_t user, char **sentence);
 char *slurm_xstrdup(const char *text);
@@ -25,11 +25,16 @@ static char *text_of(const char *bytes) {
     return text;
 }
 
-static uint32_t texts_of(char *list, char **texts) {
+static uint32_t texts_of(char *list, char **texts, char *(*make)(const char *)) {
     uint32_t count = 0;
     for (char *word = strsep(&list, ","); word && count < MOST_TEXTS; word = strsep(&list, ","))
-        texts[count++] = text_of(word);
+        texts[count++] = make(word);
     return count;
+}
+
+/* An empty text comes as NULL over Slurm's protocol. */
+static char *variable_of(const char *word) {
+    return word[0] ? strdup(word) : NULL;
 }
 
 int main(int argc, char *argv[]) {
@@ -44,8 +49,8 @@ int main(int argc, char *argv[]) {
         job.submit_line = text_of(argv[1]);
     job.argv = texts[0];
     job.spank_job_env = texts[1];
-    job.argc = texts_of(argv[2], job.argv);
-    job.spank_job_env_size = texts_of(argv[3], job.spank_job_env);
+    job.argc = texts_of(argv[2], job.argv, text_of);
+    job.spank_job_env_size = texts_of(argv[3], job.spank_job_env, variable_of);
     int failed = job_submit(&job, 1000, &sentence);
     return printf("%s\n", failed ? sentence : "taken") < 0;
 }

@@ -22,7 +22,7 @@ def submit(tmp_path_factory: pytest.TempPathFactory) -> Submit:
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
 
-    def submitted(line: int | str = 9, arguments: str = "9", spank: str = "9") -> str:
+    def submitted(line: int | str = 9, arguments: str = "9", spank: str = "SPANK_A=1,B=") -> str:
         command = [probe, str(line), arguments, spank]
         environ = {"ASAN_OPTIONS": "detect_leaks=0"}
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environ)
@@ -34,12 +34,30 @@ def submit(tmp_path_factory: pytest.TempPathFactory) -> Submit:
 
 def test_an_ordinary_job_is_taken(submit: Submit) -> None:
     assert submit() == submit(line="-", arguments="0") == "taken\n"
-    assert submit(400 * KIB, f"{400 * KIB},{50 * KIB}", f"{60 * KIB},9") == "taken\n"
+    variables = ",".join(f"{name * 60}={'a' * 200}" for name in "abcdefgh")
+    assert submit(400 * KIB, f"{400 * KIB},{50 * KIB}", f"{variables},a=1,aa=1") == "taken\n"
 
 
 def test_a_job_whose_prologs_could_not_start_is_refused(submit: Submit) -> None:
     """Slurm would drain its nodes."""
-    assert submit(spank=f"{40 * KIB},{40 * KIB}") == "the variables for prologs are longer than 64 KiB\n"
+    long = "a" * 40 * KIB
+    assert submit(spank=f"A={long},B={long}") == "the variables for prologs are longer than 64 KiB\n"
+
+
+@pytest.mark.parametrize(
+    "variables",
+    ["A=1,B=2,A=3", "A", "=1", ",A=1", f"{'A' * 256}=1", "A=1,A"],
+    ids=["one name twice", "no value", "no name", "nothing", "too long a name", "a name alone"],
+)
+def test_variables_that_lead_slurmctld_past_its_array_are_refused(submit: Submit, variables: str) -> None:
+    """It merges them by their names, and writes to as many as were sent."""
+    assert submit(spank=variables).startswith("each variable for prologs wants a name of its own")
+
+
+def test_more_variables_than_slurmctld_can_compare_are_refused(submit: Submit) -> None:
+    many = [f"A{number}=1" for number in range(257)]
+    assert submit(spank=",".join(many)) == "there are more than 256 variables for prologs\n"
+    assert submit(spank=",".join(many[:-1])) == "taken\n"
 
 
 @pytest.mark.parametrize(
