@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 
 from devcluster.suite import memory_files, testing
-from devcluster.suite.phases import A_JOBS_LIFE_ON_V2, DEV_CLUSTER, E2E, PHASES, THE_GUEST_ITSELF, Phase
-from devcluster.vm import kernel, memory, own_kernel
+from devcluster.suite.phases import E2E, PHASES, THE_GUEST_ITSELF, Phase
+from devcluster.vm import memory, own_kernel
 from devcluster.vm import tests as vm_tests
 
 ONCE = """
@@ -145,81 +144,6 @@ def test_a_skipped_test_is_counted_as_such(checkout: Path) -> None:
     status, tally = run(checkout)
 
     assert (status, tally.count("passed"), tally.count("skipped")) == (0, 1, 1)
-
-
-@pytest.fixture
-def phases(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the phases that a run comes to, in place of their tests."""
-    begun: list[str] = []
-
-    def phase(_: testing.Tally, phase: Phase, *__: object) -> int:
-        begun.append(phase.name)
-        return 0
-
-    monkeypatch.setattr(testing, "_phase", phase)
-    return begun
-
-
-@pytest.fixture
-def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A cache without a kernel: not empty once it was built."""
-    kernels: list[int] = []
-    monkeypatch.setattr(kernel, "is_built", lambda: bool(kernels))
-    monkeypatch.setattr(vm_tests, "prepare", lambda *_: kernels.append(1))
-    monkeypatch.setattr(own_kernel, "lacking", lambda: ["cgroup v2"])
-    return kernels
-
-
-GUESTS = (A_JOBS_LIFE_ON_V2, THE_GUEST_ITSELF)
-
-
-def after(minutes: float) -> testing.Tally:
-    return testing.Tally(began=time.monotonic() - minutes * 60)
-
-
-def test_without_a_kernel_and_without_time_make_test_says_what_it_leaves_out(
-    phases: list[str], built: list[int], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    assert testing._with_cgroup_v2(after(testing.WITHOUT_KERNEL_MINUTES + 1), tmp_path) == 0
-    said = capsys.readouterr().err
-    assert "left out after 56 minutes, run make test-vm: a job's life on cgroup v2" in said
-    assert "tests/devcluster/vm/test_guest.py" in said
-    assert (phases, built) == ([], [])
-
-
-def test_with_time_make_test_builds_the_kernel_before_the_tests_that_need_it(
-    phases: list[str], built: list[int], tmp_path: Path
-) -> None:
-    assert testing._with_cgroup_v2(after(testing.WITHOUT_KERNEL_MINUTES - 1), tmp_path) == 0
-    assert built
-    assert phases == [A_JOBS_LIFE_ON_V2.name, THE_GUEST_ITSELF.name]
-
-
-def test_with_a_kernel_in_the_cache_its_tests_run_beside_e2e(
-    phases: list[str], built: list[int], tmp_path: Path
-) -> None:
-    built.append(1)
-    assert testing._everything(after(0), tmp_path) == 0
-    assert sorted(phases) == sorted(phase.name for phase in (*PHASES, *GUESTS))
-    assert phases.index(A_JOBS_LIFE_ON_V2.name) < phases.index(DEV_CLUSTER.name)
-
-
-def test_a_kernel_is_built_when_no_cluster_needs_the_cores(phases: list[str], built: list[int], tmp_path: Path) -> None:
-    assert testing._everything(after(0), tmp_path) == 0
-    assert built
-    assert phases[-2:] == [phase.name for phase in GUESTS]
-    assert sorted(phases) == sorted(phase.name for phase in (*PHASES, *GUESTS))
-
-
-def test_a_machine_that_needs_no_guest_says_that_the_guests_own_tests_are_left_out(
-    phases: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setattr(kernel, "is_built", lambda: False)
-    monkeypatch.setattr(own_kernel, "lacking", list)
-    monkeypatch.setattr(vm_tests, "prepare", lambda *_: None)
-    assert testing._with_cgroup_v2(after(testing.WITHOUT_KERNEL_MINUTES + 1), tmp_path) == 0
-    assert phases == [A_JOBS_LIFE_ON_V2.name]
-    assert "left out, since this machine needs no guest: tests/devcluster/vm/test_guest.py" in capsys.readouterr().err
 
 
 def test_a_phases_folders_run_as_in_the_whole_and_other_paths_one_by_one() -> None:
