@@ -112,10 +112,30 @@ def _run(paths: list[str]) -> int:
 
 
 def _built(tally: Tally) -> Path:
-    """Build toolchain and images, and return the toolchain's folder."""
-    binaries = _timed(tally, "toolchain", toolchain.build)
-    _timed(tally, "images", lambda: images.build_all(cache_folder()))
-    return binaries
+    """Build toolchain and images, side by side if both may be missing, and return the toolchain's folder.
+
+    Raises:
+        StepFailed: one of them could not be built.
+    """
+    if toolchain.is_built():
+        binaries = _timed(tally, "toolchain", toolchain.build)
+        _timed(tally, "images", lambda: images.build_all(cache_folder()))
+        return binaries
+    folders: list[Path] = []
+
+    def build_images() -> int:
+        # In a process of its own, which an interrupt ends, also in a shell's background.
+        command = ["env", "--default-signal=INT", sys.executable, "-m", "devcluster", "images"]
+        return _timed(tally, "images", lambda: _PROGRAMS.run(command, CHECKOUT, os.environ))
+
+    def build_toolchain() -> int:
+        folders.append(_timed(tally, "toolchain", toolchain.build))
+        return 0
+
+    say("▸ images: built beside the toolchain; their output comes when they are built")
+    if side_by_side([build_images], build_toolchain, _PROGRAMS):
+        raise StepFailed("the images could not be built: their words are above")
+    return folders[0]
 
 
 def _chosen(paths: list[str]) -> Phase:

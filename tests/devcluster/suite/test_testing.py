@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from pathlib import Path
 
 import pytest
 
+from devcluster.machine.progress import StepFailed
 from devcluster.suite import memory_files, testing
 from devcluster.suite.phases import E2E, PHASES, THE_GUEST_ITSELF, Phase
 from devcluster.vm import memory, own_kernel
@@ -159,6 +162,30 @@ def test_a_file_of_another_phase_is_run_there_alone(checkout: Path) -> None:
     assert tally.count("passed") == 1
     (left_out,) = (each.without for each in PHASES if each.without)
     assert left_out == THE_GUEST_ITSELF.folders
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_on_a_bare_machine_images_are_built_beside_the_toolchain_and_a_failure_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    both = threading.Barrier(2, timeout=60)
+
+    def run_program(command: list[str], *_: object) -> int:
+        assert command[-2:] == ["devcluster", "images"]
+        both.wait()
+        return status
+
+    def build() -> Path:
+        both.wait()
+        return tmp_path
+
+    monkeypatch.setattr(testing._PROGRAMS, "run", run_program)
+    monkeypatch.setattr(testing.toolchain, "is_built", lambda: False)
+    monkeypatch.setattr(testing.toolchain, "build", build)
+    tally = testing.Tally()
+    with pytest.raises(StepFailed, match="images could not be built") if status else contextlib.nullcontext():
+        assert testing._built(tally) == tmp_path
+    assert sorted(tally.parts) == ["images", "toolchain"]
 
 
 WHERE = """
