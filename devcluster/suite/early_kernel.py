@@ -86,15 +86,22 @@ def take_only_idle_cores() -> None:
 
 def main() -> int:
     """Build the kernel in this process, and return its exit status. An interrupt ends it, also in the background."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    take_only_idle_cores()
+    signal.signal(signal.SIGINT, _end_the_session)
     progress.HEARTBEAT_SECONDS = HEARTBEAT_SECONDS
     try:
-        take_only_idle_cores()
         with progress.reported_failures():
             _build_here()
     except KeyboardInterrupt:
         return INTERRUPTED
     return 0
+
+
+def _end_the_session(*_: object) -> None:
+    """End all programs of the build, also children of children, before its folder is removed."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.killpg(os.getpid(), signal.SIGTERM)
+    raise KeyboardInterrupt
 
 
 def _build_here() -> None:

@@ -148,24 +148,30 @@ def build():
     print(os.getsid(0) == os.getpid(), session.split()[1:], flush=True)
     script = "import os; print(os.sched_getscheduler(0) == os.SCHED_IDLE, flush=True)"
     subprocess.run([sys.executable, "-S", "-c", script])
-    subprocess.run(["cat"])
+    subprocess.run(["sh", "-c", "(echo begun; cat); :"])
 
 early_kernel.kernel.build = build
 sys.exit(early_kernel.main())
 """
 
 
-def test_all_programs_of_the_build_take_idle_cores_only_and_heed_an_interrupt_in_the_background() -> None:
+def test_all_programs_of_the_build_take_idle_cores_only_and_end_by_an_interrupt_in_the_background() -> None:
     background = ["env", "--ignore-signal=INT"]
-    with subprocess.Popen(
-        [*background, sys.executable, "-c", BUILDS],
-        cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    ) as child:  # fmt: skip
+    reading, writing = os.pipe()
+    with (
+        os.fdopen(reading) as nothing,
+        os.fdopen(writing, "w"),
+        subprocess.Popen(
+            [*background, sys.executable, "-c", BUILDS], cwd=CHECKOUT, stdin=nothing, stdout=subprocess.PIPE, text=True
+        ) as child,
+    ):
         assert child.stdout
         assert child.stdout.readline() in ("True ['nice', '19']\n", "True []\n")
         assert child.stdout.readline() == "True\n"
+        assert child.stdout.readline() == "begun\n"
         child.send_signal(signal.SIGINT)
-        assert child.wait() == INTERRUPTED
+        child.communicate(timeout=60)  # Its output ends with the last of its programs.
+        assert child.returncode == INTERRUPTED
 
 
 def test_a_machine_that_names_no_archive_is_told_so(
@@ -176,6 +182,7 @@ def test_a_machine_that_names_no_archive_is_told_so(
 
     monkeypatch.setattr(kernel, "build", build)
     monkeypatch.setattr(early_kernel, "take_only_idle_cores", lambda: None)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(progress, "HEARTBEAT_SECONDS", progress.HEARTBEAT_SECONDS)
     with pytest.raises(SystemExit, match="1"):
         early_kernel.main()
