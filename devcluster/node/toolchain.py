@@ -167,6 +167,11 @@ def _collection(on_path: dict[str, Path], among: tuple[Tool, ...] = TOOLS) -> Pa
     return cache_folder() / "toolchain" / f"bin-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]}"
 
 
+def is_built() -> bool:
+    """Return whether the cache has all programs, so that `build` has nothing to do."""
+    return (_collection(programs_on_path()) / ".complete").exists()
+
+
 def build() -> Path:
     """Build what is missing and return the folder with all programs. Several processes may call it at once."""
     return _build(TOOLS)

@@ -21,7 +21,7 @@ from devcluster.machine import lock
 from devcluster.machine.bootstrap import CHECKOUT, cache_folder
 from devcluster.machine.progress import StepFailed, say
 from devcluster.node import node_cli, toolchain
-from devcluster.suite import memory_files
+from devcluster.suite import early_kernel, memory_files
 from devcluster.suite.lanes import INTERRUPTED, Programs, side_by_side
 from devcluster.suite.phases import (
     A_JOBS_LIFE_ON_V2,
@@ -35,16 +35,16 @@ from devcluster.suite.phases import (
     Phase,
 )
 from devcluster.suite.tally import KEPT, SHOWN, Tally, Test, Watch, join_reports
-from devcluster.vm import kernel, own_kernel
+from devcluster.vm import kernel
 from devcluster.vm import tests as vm_tests
 
 CHOSEN_ON_V2 = "chosen tests"
 KERNEL = "kernel and roots"
-"""Roots of jails for tests/vm, and a guest's kernel unless this machine's own one will do."""
+"""Roots of jails for tests/vm, and a guest's kernel unless it is there or this machine's own one will do."""
 Result = TypeVar("Result")
 BUILD_BUDGET_MINUTES = {"toolchain": 15, "images": 12, KERNEL: 15}
-WITHOUT_KERNEL_MINUTES = 55.0
-"""After so many minutes of tests there is no time left to build the guest's kernel: CI ends a run after 90."""
+WITHOUT_KERNEL_MINUTES = 65.0
+"""After so many minutes no test waits for the guest's kernel any longer: CI ends a run after 90."""
 PYTEST_FAILED = 1
 PYTEST_NO_TESTS = 5
 ALL_MINUTES = 33
@@ -89,14 +89,14 @@ def _run(paths: list[str]) -> int:
     _end_leftovers()
     clean_up_when_killed()
     try:
-        binaries = _timed(tally, "toolchain", toolchain.build)
-        _timed(tally, "images", lambda: images.build_all(cache_folder()))
         if paths:
-            status |= _phase(tally, _chosen(paths), binaries)
+            status |= _phase(tally, _chosen(paths), _built(tally))
         else:
-            watch = Watch()
-            status |= _everything(tally, binaries)
-            tally.parts["all tests"] = watch.spent(ALL_MINUTES)
+            with early_kernel.built_beside(tally) as building:
+                binaries = _built(tally)
+                watch = Watch()
+                status |= _everything(tally, binaries, building)
+                tally.parts["all tests"] = watch.spent(ALL_MINUTES)
         say(
             f"reports: {REPORTS}, with the {KEPT} slowest tests in {SLOWEST}; "
             "python3 -m devcluster.suite.renew takes the order of the files from them"
@@ -111,6 +111,33 @@ def _run(paths: list[str]) -> int:
     return status
 
 
+def _built(tally: Tally) -> Path:
+    """Build toolchain and images, side by side if both may be missing, and return the toolchain's folder.
+
+    Raises:
+        StepFailed: one of them could not be built.
+    """
+    if toolchain.is_built():
+        binaries = _timed(tally, "toolchain", toolchain.build)
+        _timed(tally, "images", lambda: images.build_all(cache_folder()))
+        return binaries
+    folders: list[Path] = []
+
+    def build_images() -> int:
+        # In a process of its own, which an interrupt ends, also in a shell's background.
+        command = ["env", "--default-signal=INT", sys.executable, "-m", "devcluster", "images"]
+        return _timed(tally, "images", lambda: _PROGRAMS.run(command, CHECKOUT, os.environ))
+
+    def build_toolchain() -> int:
+        folders.append(_timed(tally, "toolchain", toolchain.build))
+        return 0
+
+    say("▸ images: built beside the toolchain; their output comes when they are built")
+    if side_by_side([build_images], build_toolchain, _PROGRAMS):
+        raise StepFailed("the images could not be built: their words are above")
+    return folders[0]
+
+
 def _chosen(paths: list[str]) -> Phase:
     """The phase of these folders, or one for whatever else they are."""
     return next((phase for phase in PHASES if [*phase.folders] == paths), Phase("tests", 60, tuple(paths)))
@@ -122,7 +149,7 @@ def clean_up_when_killed() -> None:
         signal.signal(number, signal.default_int_handler)
 
 
-def _everything(tally: Tally, binaries: Path) -> int:
+def _everything(tally: Tally, binaries: Path, building: early_kernel.KernelBuild) -> int:
     """Run two lanes side by side: the phases with clusters, and all others with those on cgroup v2."""
 
     def one_by_one(*phases: Phase) -> int:
@@ -131,27 +158,27 @@ def _everything(tally: Tally, binaries: Path) -> int:
             status |= _phase(tally, phase, binaries)
         return status
 
-    # A kernel is not built beside clusters: that takes both cores for ten minutes.
-    is_ready = kernel.is_built() or not own_kernel.lacking()
-
     def beside_clusters() -> int:
         status = one_by_one(OPERATOR, UNIT_AND_NATIVE)
-        status |= _with_cgroup_v2(tally, binaries) if is_ready else 0
-        return status | one_by_one(DEV_CLUSTER)
+        if building.has_ended():
+            return status | _with_cgroup_v2(tally, binaries, building) | one_by_one(DEV_CLUSTER)
+        return status | one_by_one(DEV_CLUSTER) | _with_cgroup_v2(tally, binaries, building)
 
-    status = side_by_side([functools.partial(one_by_one, *WITH_CLUSTERS)], beside_clusters, _PROGRAMS)
-    return status if is_ready else status | _with_cgroup_v2(tally, binaries)
+    return side_by_side([functools.partial(one_by_one, *WITH_CLUSTERS)], beside_clusters, _PROGRAMS)
 
 
-def _with_cgroup_v2(tally: Tally, binaries: Path) -> int:
-    """Run the tests that need cgroup v2, unless a guest's kernel would have to be built and time is short."""
-    spent = tally.minutes()
-    if own_kernel.lacking() and not kernel.is_built() and spent > WITHOUT_KERNEL_MINUTES:
-        say(
-            f"left out after {spent:.0f} minutes, run make test-vm: a job's life on cgroup v2 (no kernel in the "
-            f"cache), and then {', '.join(THE_GUEST_ITSELF.folders)}"
-        )
+def _with_cgroup_v2(tally: Tally, binaries: Path, building: early_kernel.KernelBuild) -> int:
+    """Run the tests that need cgroup v2 once a guest's kernel is there, unless it fails or time is short."""
+    needing = f"a job's life on cgroup v2, and then {', '.join(THE_GUEST_ITSELF.folders)}"
+    if not building.has_ended():
+        say(f"waiting for the guest's kernel, at most until minute {WITHOUT_KERNEL_MINUTES:.0f}")
+    built = building.wait(60 * (WITHOUT_KERNEL_MINUTES - tally.minutes()))
+    if built is None:
+        say(f"left out after {tally.minutes():.0f} minutes, run make test-vm: {needing} (no kernel in the cache)")
         return 0
+    if built:
+        say(f"failed, since the guest's kernel could not be built (its words are above): {needing}")
+        return built
     _timed(tally, KERNEL, vm_tests.prepare)
     status = _phase(tally, A_JOBS_LIFE_ON_V2, binaries)
     if kernel.is_built():

@@ -29,6 +29,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(testing, "CHECKOUT", tmp_path)
     monkeypatch.setattr(testing, "clean_up_when_killed", lambda: None)
     monkeypatch.setattr(testing, "_end_leftovers", lambda: None)
+    monkeypatch.setattr(testing.toolchain, "is_built", lambda: True)
     monkeypatch.setattr(testing.toolchain, "build", lambda: tmp_path)
     monkeypatch.setattr(testing.images, "build_all", lambda _: None)
     return tmp_path

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import time
+import contextlib
+import threading
 from pathlib import Path
 
 import pytest
 
+from devcluster.machine.progress import StepFailed
 from devcluster.suite import memory_files, testing
-from devcluster.suite.phases import A_JOBS_LIFE_ON_V2, DEV_CLUSTER, E2E, PHASES, THE_GUEST_ITSELF, Phase
-from devcluster.vm import kernel, memory, own_kernel
+from devcluster.suite.phases import E2E, PHASES, THE_GUEST_ITSELF, Phase
+from devcluster.vm import memory, own_kernel
 from devcluster.vm import tests as vm_tests
 
 ONCE = """
@@ -147,81 +149,6 @@ def test_a_skipped_test_is_counted_as_such(checkout: Path) -> None:
     assert (status, tally.count("passed"), tally.count("skipped")) == (0, 1, 1)
 
 
-@pytest.fixture
-def phases(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the phases that a run comes to, in place of their tests."""
-    begun: list[str] = []
-
-    def phase(_: testing.Tally, phase: Phase, *__: object) -> int:
-        begun.append(phase.name)
-        return 0
-
-    monkeypatch.setattr(testing, "_phase", phase)
-    return begun
-
-
-@pytest.fixture
-def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A cache without a kernel: not empty once it was built."""
-    kernels: list[int] = []
-    monkeypatch.setattr(kernel, "is_built", lambda: bool(kernels))
-    monkeypatch.setattr(vm_tests, "prepare", lambda *_: kernels.append(1))
-    monkeypatch.setattr(own_kernel, "lacking", lambda: ["cgroup v2"])
-    return kernels
-
-
-GUESTS = (A_JOBS_LIFE_ON_V2, THE_GUEST_ITSELF)
-
-
-def after(minutes: float) -> testing.Tally:
-    return testing.Tally(began=time.monotonic() - minutes * 60)
-
-
-def test_without_a_kernel_and_without_time_make_test_says_what_it_leaves_out(
-    phases: list[str], built: list[int], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    assert testing._with_cgroup_v2(after(testing.WITHOUT_KERNEL_MINUTES + 1), tmp_path) == 0
-    said = capsys.readouterr().err
-    assert "left out after 56 minutes, run make test-vm: a job's life on cgroup v2" in said
-    assert "tests/devcluster/vm/test_guest.py" in said
-    assert (phases, built) == ([], [])
-
-
-def test_with_time_make_test_builds_the_kernel_before_the_tests_that_need_it(
-    phases: list[str], built: list[int], tmp_path: Path
-) -> None:
-    assert testing._with_cgroup_v2(after(testing.WITHOUT_KERNEL_MINUTES - 1), tmp_path) == 0
-    assert built
-    assert phases == [A_JOBS_LIFE_ON_V2.name, THE_GUEST_ITSELF.name]
-
-
-def test_with_a_kernel_in_the_cache_its_tests_run_beside_e2e(
-    phases: list[str], built: list[int], tmp_path: Path
-) -> None:
-    built.append(1)
-    assert testing._everything(after(0), tmp_path) == 0
-    assert sorted(phases) == sorted(phase.name for phase in (*PHASES, *GUESTS))
-    assert phases.index(A_JOBS_LIFE_ON_V2.name) < phases.index(DEV_CLUSTER.name)
-
-
-def test_a_kernel_is_built_when_no_cluster_needs_the_cores(phases: list[str], built: list[int], tmp_path: Path) -> None:
-    assert testing._everything(after(0), tmp_path) == 0
-    assert built
-    assert phases[-2:] == [phase.name for phase in GUESTS]
-    assert sorted(phases) == sorted(phase.name for phase in (*PHASES, *GUESTS))
-
-
-def test_a_machine_that_needs_no_guest_says_that_the_guests_own_tests_are_left_out(
-    phases: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setattr(kernel, "is_built", lambda: False)
-    monkeypatch.setattr(own_kernel, "lacking", list)
-    monkeypatch.setattr(vm_tests, "prepare", lambda *_: None)
-    assert testing._with_cgroup_v2(after(testing.WITHOUT_KERNEL_MINUTES + 1), tmp_path) == 0
-    assert phases == [A_JOBS_LIFE_ON_V2.name]
-    assert "left out, since this machine needs no guest: tests/devcluster/vm/test_guest.py" in capsys.readouterr().err
-
-
 def test_a_phases_folders_run_as_in_the_whole_and_other_paths_one_by_one() -> None:
     assert testing._chosen(["tests/e2e"]) is E2E
     assert testing._chosen(["tests/e2e/jail/test_doors.py"]).workers == 1
@@ -235,6 +162,30 @@ def test_a_file_of_another_phase_is_run_there_alone(checkout: Path) -> None:
     assert tally.count("passed") == 1
     (left_out,) = (each.without for each in PHASES if each.without)
     assert left_out == THE_GUEST_ITSELF.folders
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_on_a_bare_machine_images_are_built_beside_the_toolchain_and_a_failure_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    both = threading.Barrier(2, timeout=60)
+
+    def run_program(command: list[str], *_: object) -> int:
+        assert command[-2:] == ["devcluster", "images"]
+        both.wait()
+        return status
+
+    def build() -> Path:
+        both.wait()
+        return tmp_path
+
+    monkeypatch.setattr(testing._PROGRAMS, "run", run_program)
+    monkeypatch.setattr(testing.toolchain, "is_built", lambda: False)
+    monkeypatch.setattr(testing.toolchain, "build", build)
+    tally = testing.Tally()
+    with pytest.raises(StepFailed, match="images could not be built") if status else contextlib.nullcontext():
+        assert testing._built(tally) == tmp_path
+    assert sorted(tally.parts) == ["images", "toolchain"]
 
 
 WHERE = """
