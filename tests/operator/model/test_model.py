@@ -15,8 +15,8 @@ These promises hold all the time:
 
 After the last fault and the last job every set has its size and its newest template. Slurm has no orphaned record.
 
-The cluster is played (played_cluster.py), and so are its two servers, which refuse forbidden calls at once
-(played_clients.py).
+Kubernetes is played (played_cluster.py), and slurmctld (played_slurmctld.py). Their two servers refuse forbidden calls
+at once (played_clients.py).
 """
 
 from __future__ import annotations

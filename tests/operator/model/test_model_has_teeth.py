@@ -18,7 +18,8 @@ from slurm_operator.state.slurm import Named, SlurmNode
 
 from contract import names, reasons
 from tests.operator.model.random_walk import Model
-from tests.operator.played.played_cluster import ADMINISTRATOR, OUR_REASONS
+from tests.operator.played.played_cluster import OUR_REASONS
+from tests.operator.played.played_slurmctld import ADMINISTRATOR
 from tests.operator.states.sets import changed
 
 REAL_PERFORM, REAL_UPDATES = execute.Executor.perform, update.actions

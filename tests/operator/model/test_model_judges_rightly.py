@@ -12,7 +12,8 @@ from slurm_operator.state.slurm import SlurmNode
 
 from contract import names, reasons
 from tests.operator.model.random_walk import Model
-from tests.operator.played.played_cluster import BROKEN, Job
+from tests.operator.played.played_cluster import BROKEN
+from tests.operator.played.played_slurmctld import Job
 
 
 def played(size: int) -> Model:

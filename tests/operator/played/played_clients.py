@@ -18,16 +18,15 @@ from slurm_operator.state.slurm import Reservation, SlurmNode
 from contract import names, reasons
 from tests.operator.played.played_cluster import (
     BROKEN,
-    ISSUED,
     MAINTENANCE,
     OUR_REASONS,
     REMOVAL_REASONS,
-    TOO_LARGE,
     UNFIT,
     UNTESTED,
     UPDATE_REASONS,
     PlayedCluster,
 )
+from tests.operator.played.played_slurmctld import ISSUED, TOO_LARGE
 
 
 class LeaseFor(lease.Lease):

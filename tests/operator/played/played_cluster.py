@@ -1,32 +1,27 @@
-"""Slurm on Kubernetes, played: pods, hosts, slurmctld's records and jobs, and what they do by themselves."""
+"""Slurm on Kubernetes, played: pods and hosts, and what they do with slurmctld and its nodes."""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
 import functools
-from collections.abc import Iterable
 
-from slurm_operator.decide.node_sets import records
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state.kubernetes import K8sNode, Pod, Taint, Workload
 from slurm_operator.state.resources import KeptDrain, NodeCondition, NodeSet, RemovalPolicy, Restart, UpdatePolicy
-from slurm_operator.state.slurm import Facts, Jobs, Named, Reservation, SlurmJob, SlurmNode, TooDeep, Unknown
+from slurm_operator.state.slurm import Facts
 
 from contract import names, reasons
 from contract.policies import ReactionPolicy
+from tests.operator.played.played_slurmctld import ISSUED, NOW, PlayedSlurmctld, Record
 
-NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 MOST = 6
 UNFIT = "pulumi-slurm:health gpus: 3 of 4 GPUs answer"
 BROKEN = "pulumi-slurm:jail: it does not start"
 FIRST_CHECK = "bandwidth"
 UNTESTED = f"{reasons.UNTESTED}{FIRST_CHECK}"
-ADMINISTRATOR = "alice"
-TOO_LARGE = "Low RealMemory"
 MAINTENANCE = "maintenance"
 CONDITION = "KernelDeadlock"
-ASKED, ISSUED = "REBOOT_REQUESTED", "REBOOT_ISSUED"
 REMOVAL_REASONS = (reasons.SCALE_IN, f"{reasons.SCALE_IN}{reasons.DEADLINE_PASSED}")
 UPDATE_REASONS = (reasons.UPDATE, f"{reasons.UPDATE}{reasons.DEADLINE_PASSED}")
 OUR_REASONS = (*REMOVAL_REASONS, *UPDATE_REASONS)
@@ -43,67 +38,6 @@ class Worker:
     phase: str = "starting"
     evictable: bool = False
     memory: int = 1
-
-
-@dataclasses.dataclass
-class Record:
-    """slurmctld's record of a node; `memory` is that of the registration that made it."""
-
-    started: datetime.datetime
-    memory: int = 1
-    refused: bool = False
-    reboot: str = ""
-    base: str = "IDLE"
-    drained: bool = False
-    failing: bool = False
-    reason: str = ""
-    user: str = ""
-    since: datetime.datetime = NOW
-    comment: str = ""
-    features: frozenset[str] = frozenset({"cpu"})
-
-    def drain(self, reason: str, user: str, since: datetime.datetime) -> None:
-        self.drained, self.failing = True, False
-        self.reason, self.user, self.since = reason, user, since
-
-    def undrain(self) -> None:
-        self.drained = self.failing = False
-        self.reason = self.user = ""
-
-    @property
-    def is_held(self) -> bool:
-        return self.drained or self.failing
-
-
-JOB_STATES = {
-    "PENDING": "PENDING",
-    "RUNNING": "RUNNING",
-    "CONFIGURING": "RUNNING CONFIGURING",
-    "SUSPENDED": "SUSPENDED",
-    "preempted": "SUSPENDED",
-    "stopped": "RUNNING STOPPED",
-    "COMPLETING": "COMPLETED COMPLETING",
-    "requeuing": "PENDING COMPLETING",
-}
-"""State of a job → its form in slurmctld's listing."""
-WITH_PROCESSES = [state for state in JOB_STATES if state != "PENDING"]
-
-
-@dataclasses.dataclass
-class Job:
-    """A job, a task of an array, or a component of a heterogeneous job; it has a node or waits for one.
-
-    `names` is a node that its user asked for, or excluded.
-    """
-
-    node: str
-    state: str = "RUNNING"
-    names: str = ""
-
-    @property
-    def has_cpus(self) -> bool:
-        """A job that an administrator suspends gives its processors up."""
-        return self.state in ("RUNNING", "CONFIGURING", "preempted", "stopped")
 
 
 @dataclasses.dataclass
@@ -136,33 +70,23 @@ class Host:
         return _k8s_node(self.cordoned or self.ours, self.away_since, self.says, *self.taints())
 
 
-class PlayedCluster:
+class PlayedCluster(PlayedSlurmctld):
     """One node set with its StatefulSet.
 
     Attributes:
-        is_queue_deep: so many jobs wait that they are not listed.
-        foreign: node → reason for which somebody else took it out of service.
         broken: templates under which no node works.
         first_checks: long checks that come before a node's jobs.
         features: those that the set declares; None if administrators give them.
         updating: what NodeSet.status remembers of an update.
         drains: those of others that it keeps.
-        reserved: node → the flags that a reservation of it shows now; none if it begins later.
-        ours: the operator's own reservation.
         restarts: what NodeSet.status remembers.
     """
 
     def __init__(self) -> None:
-        self.now = NOW
+        super().__init__()
         self.wanted = self.size = 0
         self.versions = self.set_version = self.revision = 0
         self.pods: dict[str, Worker] = {}
-        self.records: dict[str, Record] = {}
-        self.jobs: list[Job] = []
-        self.is_queue_deep = False
-        self.foreign: dict[str, str] = {}
-        self.reserved: dict[str, frozenset[str]] = {}
-        self.ours: Reservation | None = None
         self.memory = 1
         self.hosts = {f"m-{n}": Host() for n in range(2 * MOST)}
         self.broken: set[int] = set()
@@ -223,7 +147,7 @@ class PlayedCluster:
                     self._register(name)
                 elif self.records[name].reboot == ISSUED:
                     continue  # Its slurmd is the one of before.
-                self._return_to_service(name)
+                self.return_to_service(name)
             self.look_at_itself(name)
         for name in staying:
             if name not in self.pods:
@@ -259,50 +183,7 @@ class PlayedCluster:
             record.undrain()
 
     def _register(self, name: str) -> None:
-        pod = self.pods[name]
-        if name not in self.records:
-            self.records[name] = Record(self.now, pod.memory)
-            self.records[name].drain(reasons.NEW, names.SLURM_USER, self.now)
-        record = self.records[name]
-        record.started, record.refused, record.reboot = self.now, pod.memory < record.memory, ""
-        if record.refused:
-            self._refuse(name)
-        self._return_to_service(name)
-
-    def _refuse(self, name: str) -> None:
-        """slurmctld puts its own reason in the place of whatever stands there (validate_node_specs)."""
-        record, kept = self.records[name], {drain.node: drain for drain in self.drains}
-        if name in self.foreign and name in kept:
-            self.foreign[name] = kept[name].reason
-        elif record.failing:
-            self.foreign[name] = TOO_LARGE  # Slurm itself sets no node to FAIL, so that it stays somebody's.
-        else:
-            self.foreign.pop(name, None)  # Nobody knows of a drain that no pass has seen (limits.md).
-        # It drains a node that serves; one that is out of service already only gets that reason.
-        record.drained |= not record.failing and record.base != "DOWN"
-        record.reason, record.user, record.since = TOO_LARGE, names.SLURM_USER, self.now
-
-    def _return_to_service(self, name: str) -> None:
-        """Its slurmd registers: Slurm takes back that it is DOWN, whoever said so (ReturnToService=2)."""
-        record = self.records[name]
-        if record.refused:
-            return
-        if record.base == "DOWN" and not record.is_held:
-            record.reason, record.user = "", ""
-            self.foreign.pop(name, None)
-        record.base = "IDLE"
-
-    def slurm_issues_reboots(self) -> None:
-        """Nodes that fell idle, or are DOWN, are rebooted, which Slurm says in its own name."""
-        self.now += datetime.timedelta(seconds=1)
-        for name, record in self.records.items():
-            if record.reboot == ASKED and not [job for job in self.jobs if job.node == name]:
-                record.reboot, record.base, record.since = ISSUED, "DOWN", self.now
-                record.user = names.SLURM_USER
-                record.reason = record.reason or "reboot requested"
-                # Nobody can tell any more who wrote words that are the operator's own, or who set it DOWN.
-                if not record.is_held or record.reason.startswith(reasons.PREFIX):
-                    self.foreign.pop(name, None)
+        self.register(name, self.pods[name].memory, {drain.node: drain.reason for drain in self.drains})
 
     def long_checks_pass(self) -> None:
         """Untested nodes that are there and well pass (test_first_checks.py plays the jobs), and their drain ends."""
@@ -311,23 +192,6 @@ class PlayedCluster:
             untested = (record.user, record.reason) == (names.SLURM_USER, UNTESTED)
             if untested and self._is_ready(name) and not (pod.evictable or self.is_failed(name) or record.refused):
                 record.undrain()
-
-    def slurmctld_starts_anew(self) -> None:
-        """It ends jobs that name a node without a record, and such nodes leave their reservations for good."""
-        lost = [job for job in self.jobs if job.names and job.names not in self.records]
-        assert not lost, f"slurmctld ends {lost}, whose nodes have no record"
-        assert self.reserved.keys() <= self.records.keys(), "a reservation loses a node"
-
-    def slurmctld_forgets(self, nodes: Iterable[str]) -> None:
-        """It starts anew from an older state without those records; their slurmds run on, with the jobs there."""
-        for name in {*nodes} & self.records.keys():
-            del self.records[name]
-            self.foreign.pop(name, None)
-            self.reserved.pop(name, None)
-            self.jobs = [job for job in self.jobs if job.names != name]
-            if self.ours:
-                self.ours = dataclasses.replace(self.ours, nodes=self.ours.nodes - {name})
-        self.slurmctld_starts_anew()
 
     # What others do to them.
 
@@ -339,14 +203,6 @@ class PlayedCluster:
             if name in self.records:
                 self.records[name].base = "DOWN"
         return lost
-
-    def forget(self, name: str) -> None:
-        """A record goes."""
-        assert name not in self.foreign, f"what somebody said of {name} goes with its record"
-        assert name not in self.reserved, f"{name} is reserved"
-        assert name not in self.maintained(), f"{name} is reserved for its update"
-        assert not [job for job in self.jobs if job.names == name], f"a job names {name}"
-        del self.records[name]
 
     # How they are.
 
@@ -377,11 +233,6 @@ class PlayedCluster:
         own = record is not None and record.reason == UNFIT and name not in self.foreign and not record.reboot
         return is_up and own and all(job.node != name for job in self.jobs)
 
-    def usable(self) -> list[str]:
-        """Nodes that take jobs."""
-        there = [(name, record) for name, record in self.records.items() if not record.refused]
-        return [name for name, record in there if not record.is_held and record.base == "IDLE"]
-
     def working(self) -> list[str]:
         """Nodes that take jobs and whose pods are well."""
         return [name for name in self.usable() if name in self.pods and self._is_ready(name)]
@@ -390,10 +241,6 @@ class PlayedCluster:
         """Return whether a pod runs, stays, and says that it is well."""
         pod = self.pods[name]
         return pod.phase == "up" and not self.lacks(name) and not self.is_away(pod)
-
-    def no_job_is_on(self, name: str) -> None:
-        """Return whether a node may go."""
-        assert not [job for job in self.jobs if job.node == name], f"{name} goes under a job"
 
     def is_well_but_for_us(self, name: str) -> bool:
         """Return whether neither a person, nor the node's host, nor its repair keeps it from work."""
@@ -447,70 +294,6 @@ class PlayedCluster:
         k8s_nodes = {name: host.seen() for name, host in self.hosts.items()}
         there = (node_set, workload, pods, self.now, k8s_nodes)
         return NodeSetState(*there, reservations=self.reservations(), first_checks=self.first_checks)
-
-    def listing(self, lost: set[int]) -> dict[str, SlurmNode]:
-        """Slurm's nodes, but for those ordinals."""
-        return {name: self.seen(name) for name in self.records if int(name[4:]) not in lost}
-
-    def seen(self, name: str) -> SlurmNode:
-        record = self.records[name]
-        there = [job for job in self.jobs if job.node == name]
-        # A suspended job's node reads IDLE.
-        works = any(job.has_cpus and job.state != "preempted" for job in there)
-        states = {"MIXED" if works else record.base, "DYNAMIC_NORM"} | self.reserved.get(name, frozenset())
-        flags = {"DRAIN": record.drained, "FAIL": record.failing, "INVALID_REG": record.refused}
-        states |= {flag for flag, set_now in flags.items() if set_now}
-        states |= {record.reboot} - {""}
-        states |= {"RESERVED", "MAINTENANCE"} if name in self.maintained() else set()
-        states |= {"COMPLETING"} if any(job.state in ("COMPLETING", "requeuing") for job in there) else set()
-        cpus = sum(job.has_cpus for job in there)
-        words = (record.reason, record.user, cpus, record.started, record.since, record.comment)
-        memory = 100 * sum(job.has_cpus or job.state == "SUSPENDED" for job in there)
-        return SlurmNode(
-            *(name, frozenset(states), *words),
-            facts=Facts(1, record.memory),
-            features=record.features,
-            allocated_memory=memory,
-        )
-
-    def all_jobs(self) -> tuple[SlurmJob, ...]:
-        """Every job, with what it names."""
-        rows = [(frozenset(JOB_STATES[job.state].split()), frozenset({job.node} - {""})) for job in self.jobs]
-        named = [frozenset({job.names} - {""}) for job in self.jobs]
-        return tuple(
-            SlurmJob(n, states, frozenset({"main"}), nodes, names=named[n]) for n, (states, nodes) in enumerate(rows)
-        )
-
-    def job_listing(self) -> Jobs | Unknown:
-        """Return what jobs there are, unless too many wait."""
-        return TooDeep("TooManyJobs", "") if self.is_queue_deep else Jobs(self.all_jobs())
-
-    def named(self) -> Named | None:
-        """Return what jobs and reservations name, unless too many jobs wait."""
-        return None if self.is_queue_deep else records.named(self.all_jobs(), self.reservations())
-
-    def waited(self, name: str) -> float:
-        """Seconds since a node was drained."""
-        return (self.now - self.records[name].since).total_seconds()
-
-    def reservations(self) -> tuple[Reservation, ...]:
-        """Those of people, and the operator's own until it is over."""
-        day = datetime.timedelta(days=1)
-        listed = [
-            Reservation(
-                *(f"of-{name}", frozenset({name}), self.now - day if flags else self.now + day, self.now + 2 * day),
-                users=ADMINISTRATOR,
-                flags=frozenset({"MAINT"} if "MAINTENANCE" in flags else ()),
-            )
-            for name, flags in self.reserved.items()
-        ]
-        own = [self.ours] if self.ours and self.ours.ends > self.now else []
-        return (*listed, *own)
-
-    def maintained(self) -> frozenset[str]:
-        """Nodes of the operator's own reservation while it lasts."""
-        lasts = self.ours is not None and self.ours.starts <= self.now < self.ours.ends
-        return self.ours.nodes if self.ours and lasts else frozenset()
 
     def may_lose_jobs(self, name: str) -> bool:
         """Return whether a drain of ours had its deadline."""

@@ -1,0 +1,250 @@
+"""slurmctld, played: records of nodes, jobs and reservations, and what it does with them by itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Iterable, Mapping
+
+from slurm_operator.decide.node_sets import records
+from slurm_operator.state.slurm import Facts, Jobs, Named, Reservation, SlurmJob, SlurmNode, TooDeep, Unknown
+
+from contract import names, reasons
+
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+ADMINISTRATOR = "alice"
+TOO_LARGE = "Low RealMemory"
+ASKED, ISSUED = "REBOOT_REQUESTED", "REBOOT_ISSUED"
+
+
+@dataclasses.dataclass
+class Record:
+    """slurmctld's record of a node; `memory` is that of the registration that made it."""
+
+    started: datetime.datetime
+    memory: int = 1
+    refused: bool = False
+    reboot: str = ""
+    base: str = "IDLE"
+    drained: bool = False
+    failing: bool = False
+    reason: str = ""
+    user: str = ""
+    since: datetime.datetime = NOW
+    comment: str = ""
+    features: frozenset[str] = frozenset({"cpu"})
+
+    def drain(self, reason: str, user: str, since: datetime.datetime) -> None:
+        self.drained, self.failing = True, False
+        self.reason, self.user, self.since = reason, user, since
+
+    def undrain(self) -> None:
+        self.drained = self.failing = False
+        self.reason = self.user = ""
+
+    @property
+    def is_held(self) -> bool:
+        return self.drained or self.failing
+
+
+JOB_STATES = {
+    "PENDING": "PENDING",
+    "RUNNING": "RUNNING",
+    "CONFIGURING": "RUNNING CONFIGURING",
+    "SUSPENDED": "SUSPENDED",
+    "preempted": "SUSPENDED",
+    "stopped": "RUNNING STOPPED",
+    "COMPLETING": "COMPLETED COMPLETING",
+    "requeuing": "PENDING COMPLETING",
+}
+"""State of a job → its form in slurmctld's listing."""
+WITH_PROCESSES = [state for state in JOB_STATES if state != "PENDING"]
+
+
+@dataclasses.dataclass
+class Job:
+    """A job, a task of an array, or a component of a heterogeneous job; it has a node or waits for one.
+
+    `names` is a node that its user asked for, or excluded.
+    """
+
+    node: str
+    state: str = "RUNNING"
+    names: str = ""
+
+    @property
+    def has_cpus(self) -> bool:
+        """A job that an administrator suspends gives its processors up."""
+        return self.state in ("RUNNING", "CONFIGURING", "preempted", "stopped")
+
+
+class PlayedSlurmctld:
+    """One slurmctld.
+
+    Attributes:
+        is_queue_deep: so many jobs wait that they are not listed.
+        foreign: node → reason for which somebody else took it out of service.
+        reserved: node → the flags that a reservation of it shows now; none if it begins later.
+        ours: the operator's own reservation.
+    """
+
+    def __init__(self) -> None:
+        self.now = NOW
+        self.records: dict[str, Record] = {}
+        self.jobs: list[Job] = []
+        self.is_queue_deep = False
+        self.foreign: dict[str, str] = {}
+        self.reserved: dict[str, frozenset[str]] = {}
+        self.ours: Reservation | None = None
+
+    # What it does by itself.
+
+    def register(self, name: str, memory: int, kept: Mapping[str, str]) -> None:
+        """A node's slurmd begins; `kept` are the drains of others of which the operator remembers the words."""
+        if name not in self.records:
+            self.records[name] = Record(self.now, memory)
+            self.records[name].drain(reasons.NEW, names.SLURM_USER, self.now)
+        record = self.records[name]
+        record.started, record.refused, record.reboot = self.now, memory < record.memory, ""
+        if record.refused:
+            self._refuse(name, kept)
+        self.return_to_service(name)
+
+    def _refuse(self, name: str, kept: Mapping[str, str]) -> None:
+        """slurmctld puts its own reason in the place of whatever stands there (validate_node_specs)."""
+        record = self.records[name]
+        if name in self.foreign and name in kept:
+            self.foreign[name] = kept[name]
+        elif record.failing:
+            self.foreign[name] = TOO_LARGE  # Slurm itself sets no node to FAIL, so that it stays somebody's.
+        else:
+            self.foreign.pop(name, None)  # Nobody knows of a drain that no pass has seen (limits.md).
+        # It drains a node that serves; one that is out of service already only gets that reason.
+        record.drained |= not record.failing and record.base != "DOWN"
+        record.reason, record.user, record.since = TOO_LARGE, names.SLURM_USER, self.now
+
+    def return_to_service(self, name: str) -> None:
+        """Its slurmd registers: Slurm takes back that it is DOWN, whoever said so (ReturnToService=2)."""
+        record = self.records[name]
+        if record.refused:
+            return
+        if record.base == "DOWN" and not record.is_held:
+            record.reason, record.user = "", ""
+            self.foreign.pop(name, None)
+        record.base = "IDLE"
+
+    def slurm_issues_reboots(self) -> None:
+        """Nodes that fell idle, or are DOWN, are rebooted, which Slurm says in its own name."""
+        self.now += datetime.timedelta(seconds=1)
+        for name, record in self.records.items():
+            if record.reboot == ASKED and not [job for job in self.jobs if job.node == name]:
+                record.reboot, record.base, record.since = ISSUED, "DOWN", self.now
+                record.user = names.SLURM_USER
+                record.reason = record.reason or "reboot requested"
+                # Nobody can tell any more who wrote words that are the operator's own, or who set it DOWN.
+                if not record.is_held or record.reason.startswith(reasons.PREFIX):
+                    self.foreign.pop(name, None)
+
+    def slurmctld_starts_anew(self) -> None:
+        """It ends jobs that name a node without a record, and such nodes leave their reservations for good."""
+        lost = [job for job in self.jobs if job.names and job.names not in self.records]
+        assert not lost, f"slurmctld ends {lost}, whose nodes have no record"
+        assert self.reserved.keys() <= self.records.keys(), "a reservation loses a node"
+
+    def slurmctld_forgets(self, nodes: Iterable[str]) -> None:
+        """It starts anew from an older state without those records; their slurmds run on, with the jobs there."""
+        for name in {*nodes} & self.records.keys():
+            del self.records[name]
+            self.foreign.pop(name, None)
+            self.reserved.pop(name, None)
+            self.jobs = [job for job in self.jobs if job.names != name]
+            if self.ours:
+                self.ours = dataclasses.replace(self.ours, nodes=self.ours.nodes - {name})
+        self.slurmctld_starts_anew()
+
+    # What others do to it.
+
+    def forget(self, name: str) -> None:
+        """A record goes."""
+        assert name not in self.foreign, f"what somebody said of {name} goes with its record"
+        assert name not in self.reserved, f"{name} is reserved"
+        assert name not in self.maintained(), f"{name} is reserved for its update"
+        assert not [job for job in self.jobs if job.names == name], f"a job names {name}"
+        del self.records[name]
+
+    # How it is.
+
+    def no_job_is_on(self, name: str) -> None:
+        """Return whether a node may go."""
+        assert not [job for job in self.jobs if job.node == name], f"{name} goes under a job"
+
+    def usable(self) -> list[str]:
+        """Nodes that take jobs."""
+        there = [(name, record) for name, record in self.records.items() if not record.refused]
+        return [name for name, record in there if not record.is_held and record.base == "IDLE"]
+
+    def waited(self, name: str) -> float:
+        """Seconds since a node was drained."""
+        return (self.now - self.records[name].since).total_seconds()
+
+    def reservations(self) -> tuple[Reservation, ...]:
+        """Those of people, and the operator's own until it is over."""
+        day = datetime.timedelta(days=1)
+        listed = [
+            Reservation(
+                *(f"of-{name}", frozenset({name}), self.now - day if flags else self.now + day, self.now + 2 * day),
+                users=ADMINISTRATOR,
+                flags=frozenset({"MAINT"} if "MAINTENANCE" in flags else ()),
+            )
+            for name, flags in self.reserved.items()
+        ]
+        own = [self.ours] if self.ours and self.ours.ends > self.now else []
+        return (*listed, *own)
+
+    def maintained(self) -> frozenset[str]:
+        """Nodes of the operator's own reservation while it lasts."""
+        lasts = self.ours is not None and self.ours.starts <= self.now < self.ours.ends
+        return self.ours.nodes if self.ours and lasts else frozenset()
+
+    # How the operator sees it.
+
+    def listing(self, lost: set[int]) -> dict[str, SlurmNode]:
+        """Slurm's nodes, but for those ordinals."""
+        return {name: self.seen(name) for name in self.records if int(name[4:]) not in lost}
+
+    def seen(self, name: str) -> SlurmNode:
+        record = self.records[name]
+        there = [job for job in self.jobs if job.node == name]
+        # A suspended job's node reads IDLE.
+        works = any(job.has_cpus and job.state != "preempted" for job in there)
+        states = {"MIXED" if works else record.base, "DYNAMIC_NORM"} | self.reserved.get(name, frozenset())
+        flags = {"DRAIN": record.drained, "FAIL": record.failing, "INVALID_REG": record.refused}
+        states |= {flag for flag, set_now in flags.items() if set_now}
+        states |= {record.reboot} - {""}
+        states |= {"RESERVED", "MAINTENANCE"} if name in self.maintained() else set()
+        states |= {"COMPLETING"} if any(job.state in ("COMPLETING", "requeuing") for job in there) else set()
+        cpus = sum(job.has_cpus for job in there)
+        words = (record.reason, record.user, cpus, record.started, record.since, record.comment)
+        memory = 100 * sum(job.has_cpus or job.state == "SUSPENDED" for job in there)
+        return SlurmNode(
+            *(name, frozenset(states), *words),
+            facts=Facts(1, record.memory),
+            features=record.features,
+            allocated_memory=memory,
+        )
+
+    def all_jobs(self) -> tuple[SlurmJob, ...]:
+        """Every job, with what it names."""
+        rows = [(frozenset(JOB_STATES[job.state].split()), frozenset({job.node} - {""})) for job in self.jobs]
+        named = [frozenset({job.names} - {""}) for job in self.jobs]
+        return tuple(
+            SlurmJob(n, states, frozenset({"main"}), nodes, names=named[n]) for n, (states, nodes) in enumerate(rows)
+        )
+
+    def job_listing(self) -> Jobs | Unknown:
+        """Return what jobs there are, unless too many wait."""
+        return TooDeep("TooManyJobs", "") if self.is_queue_deep else Jobs(self.all_jobs())
+
+    def named(self) -> Named | None:
+        """Return what jobs and reservations name, unless too many jobs wait."""
+        return None if self.is_queue_deep else records.named(self.all_jobs(), self.reservations())
