@@ -127,6 +127,8 @@ REBOOT_TIMED_OUT: Final = "reboot timed out"
 """Slurm's own reason for a node that went DOWN because no slurmd registered after `scontrol reboot`."""
 REBOOTS: Final = ("reboot issued", REBOOT_TIMED_OUT, "reboot complete")
 """The ending that Slurm adds to the reason of a node that `scontrol reboot` was asked for."""
+LOW_DISK: Final = "Low TmpDisk"
+"""Slurm's own reason for the drain of a node that registered with less TmpDisk than its record."""
 REBOOT_ASAP: Final = "Reboot ASAP"
 """Slurm's reason for the drain of `scontrol reboot ASAP`."""
 WARNING: Final = f"{PREFIX}warning "

@@ -51,7 +51,7 @@ _REPLACED_BY = {
     # Callers ask for one of these only when the present drain has no cause any more.
     Owner.K8S_NODE: {Owner.NEW, Owner.UNTESTED, Owner.UNFIT, Owner.SCALE_IN, Owner.UPDATE, Owner.REPAIR},
     Owner.NEW: _HOLDS | {Owner.UNTESTED},
-    Owner.UNTESTED: {Owner.NEW, Owner.REPAIR, Owner.K8S_NODE, Owner.UNTESTED},
+    Owner.UNTESTED: {Owner.NEW, Owner.REPAIR, Owner.K8S_NODE, Owner.UNTESTED, Owner.SLURM},
     Owner.LONG_CHECK: {Owner.UNTESTED},
     Owner.REPAIR: {Owner.UNFIT},
     # A removal that was taken back may leave its drain on a node whose pod never came up.
@@ -88,7 +88,15 @@ def is_slurms_word(node: SlurmNode) -> bool:
     """Return whether Slurm itself wrote the reason: it refused the node, or no slurmd came after its reboot."""
     timed_out = node.reason == reasons.REBOOT_ASAP and not {"REBOOT_REQUESTED", "REBOOT_ISSUED"} & node.states
     refused = "INVALID_REG" in node.states and not node.reason.startswith(reasons.PREFIX)
-    return node.reason_user == names.SLURM_USER and (timed_out or refused)
+    return node.reason_user == names.SLURM_USER and (timed_out or refused or node.reason == reasons.LOW_DISK)
+
+
+def is_refusal_over(node: SlurmNode) -> bool:
+    """Return whether Slurm drained the node for want of TmpDisk, and takes it since slurmd registered anew.
+
+    Slurm leaves its drain then. It writes "Low TmpDisk" until it reads `config_overrides`, or TmpFS is larger.
+    """
+    return owner(node) is Owner.SLURM and node.reason == reasons.LOW_DISK and "INVALID_REG" not in node.states
 
 
 def with_kept_words(nodes: Nodes, kept_drains: Sequence[KeptDrain]) -> Nodes:
@@ -152,8 +160,8 @@ def is_held_for_repair(node: SlurmNode) -> bool:
 
 
 def is_liftable(node: SlurmNode) -> bool:
-    """Return whether the operator may lift the node's drain: its own, and that with which a node registers."""
-    return owner(node) in _HOLDS | {Owner.NEW, Owner.UNTESTED}
+    """Return whether the operator may lift the node's drain: its own, that of a new node, and Slurm's without cause."""
+    return owner(node) in _HOLDS | {Owner.NEW, Owner.UNTESTED} or is_refusal_over(node)
 
 
 def is_operators(node: SlurmNode) -> bool:

@@ -47,6 +47,7 @@ def by_slurm(name: str, reason: str, *flags: str) -> SlurmNode:
         (unfit("a", f"{reasons.UNTESTED}diag"), Owner.FOREIGN),
         (by_slurm("a", "Low RealMemory", "INVALID_REG"), Owner.SLURM),
         (by_slurm("a", "Low RealMemory"), Owner.FOREIGN),
+        (by_slurm("a", reasons.LOW_DISK), Owner.SLURM),
         (by_slurm("a", reasons.UPDATE, "FAIL"), Owner.FOREIGN),
     ],
 )
@@ -71,6 +72,7 @@ LOW = "Low RealMemory"
         (by_slurm("a", reasons.UPDATE, "INVALID_REG"), (reasons.UPDATE, "slurm", "")),
         (by_slurm("a", "Kill task failed"), ("Kill task failed", "slurm", "")),
         (by_slurm("b", LOW, "INVALID_REG"), (LOW, "slurm", "")),
+        (by_slurm("a", reasons.LOW_DISK), ("bad fan", "alice", reasons.LOW_DISK)),
     ],
 )
 def test_a_kept_drain_stays_its_authors_whatever_slurm_writes(listed: SlurmNode, words: tuple[str, str, str]) -> None:

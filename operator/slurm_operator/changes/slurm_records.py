@@ -26,6 +26,7 @@ _GIVEN_BACK: dict[Owner | None, str] = {
     Owner.K8S_NODE: "its Kubernetes node may be used again",
     Owner.REPAIR: "its pod is ready again",
     Owner.NEW: "it is new and works",
+    Owner.SLURM: "Slurm takes it again",
     Owner.UNTESTED: "no long check is declared any more that comes before its jobs",
 }
 

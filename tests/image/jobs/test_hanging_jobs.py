@@ -49,7 +49,8 @@ def test_a_job_that_hangs_is_noted_told_and_queued_again_without_its_node(cluste
     running = seen()
     assert (made(calls.record_count(job_id)), made(calls.record_count(999_999))) == (1, 0)
     array = submitted(cluster, "true", "--array=0-1")
-    cluster.wait("all tasks have records", lambda: made(calls.record_count(array)) == 2, 60)
+    assert [number for number, _ in made(calls.job_states())][-2:] == [f"{array}_0", f"{array}_1"], "they wait"
+    assert (made(calls.record_count(array)), len(made(calls.job(str(array))))) == (1, 1)
     assert running.nodes == {WORKER}
     assert (running.partition, running.requeues, running.held) == ("main", True, False)
     assert running.resumed

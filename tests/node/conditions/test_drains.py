@@ -42,6 +42,7 @@ def by_root(drained: bool, reason: str) -> NodeRecord:
         (BROKEN, by_root(True, "batch job complete failure"), Drain(OURS)),
         (BROKEN, by_root(True, "Prolog error"), Drain(OURS)),
         (BROKEN, NodeRecord(True, "Epilog error", "slurm"), Drain(OURS)),
+        (BROKEN, NodeRecord(True, "Prolog error", "alice"), None),
         (BROKEN, by_root(True, "pulumi-slurm:new"), Drain(OURS)),
         (WELL, by_root(True, "pulumi-slurm:new"), None),
         (WELL, by_root(True, OURS), Undrain()),
@@ -125,6 +126,7 @@ class Slurmctld:
     def __init__(self) -> None:
         self.up = True
         self.state, self.reason = "IDLE", ""
+        self.user = "root"
         self.calls: list[tuple[str, ...]] = []
 
     def __call__(self, *arguments: str) -> str | None:
@@ -139,7 +141,7 @@ class Slurmctld:
                     self.state, self.reason = "IDLE", ""
                 case ["reason", reason]:
                     self.reason = reason
-        shown = f"Reason={self.reason} [root@2026-11-21T15:00:00]" if self.reason else ""
+        shown = f"Reason={self.reason} [{self.user}@2026-11-21T15:00:00]" if self.reason else ""
         return f"NodeName=n State={self.state} {shown}\n"
 
 
@@ -209,6 +211,22 @@ def test_slurms_drain_for_a_job_that_we_refused_is_lifted_also_when_it_comes_aft
     slurmctld.state, slurmctld.reason = "IDLE+DRAIN", "a fan is broken"
     drain.tick(130.0, WELL)
     assert slurmctld.reason == "a fan is broken"
+
+
+@pytest.mark.parametrize("reason", ["Prolog error", "Epilog error", "batch job complete failure"])
+@pytest.mark.parametrize(("user", "kept"), [("slurm", OURS), ("alice", "")])
+def test_the_cause_stands_in_place_of_slurms_words_for_a_job_that_it_refused_but_never_of_a_persons(
+    slurmctld: Slurmctld, tmp_path: Path, reason: str, user: str, kept: str
+) -> None:
+    drain = OwnDrain("n", slurmctld, tmp_path / "refused")
+    drain.tick(1.0, BROKEN)
+    (tmp_path / "refused").write_text(OURS)
+    drain.tick(40.0, BROKEN)
+    slurmctld.state, slurmctld.reason, slurmctld.user = "IDLE+DRAIN", reason, user
+    drain.tick(61.0, BROKEN)
+    assert slurmctld.reason == (kept or reason)
+    drain.tick(95.0, WELL)
+    assert ("DRAIN" in slurmctld.state) == (user == "alice")
 
 
 def test_slurms_drain_for_a_prolog_or_an_epilog_of_others_stays(slurmctld: Slurmctld, tmp_path: Path) -> None:

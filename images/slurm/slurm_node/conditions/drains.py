@@ -27,7 +27,7 @@ OF_EPILOG = "Epilog error"
 OF_BATCH = "batch job complete failure"
 """Its reason when a batch job did not start. The drain is ours if the plugin refused it (native/spank/spank_jail.c)."""
 LESS_TELLING = (OF_BATCH, OF_PROLOG, OF_EPILOG, "Kill task failed", reasons.NEW)
-"""Reasons that ours may replace. slurmctld writes them when a step fails to start, as on a broken node.
+"""Reasons that ours may replace if no person wrote them. slurmctld writes them when a step fails to start.
 
 A node registers with the last one until it is checked.
 """
@@ -88,7 +88,7 @@ def reaction(causes: Causes, node: NodeRecord) -> Drain | Undrain | None:
         return None  # It is not known whether the cause still exists, nor whether a job could run.
     if not speaking:
         return Undrain() if ours else None
-    replaceable = node.reason.startswith(LESS_TELLING)
+    replaceable = node.user in OWN_USERS and node.reason.startswith(LESS_TELLING)
     if node.drained and not ours and not replaceable:
         return None
     wanted = speaking[0][:LONGEST_REASON]
@@ -164,7 +164,8 @@ class OwnDrain:
         if printed is None:
             return False
         record = parse_record(printed)
-        if refusal and record.reason.startswith((OF_PROLOG, OF_EPILOG, OF_BATCH)):
+        of_slurm = record.user in OWN_USERS and record.reason.startswith((OF_PROLOG, OF_EPILOG, OF_BATCH))
+        if refusal and of_slurm and not any(causes.values()):
             record = replace(record, reason=refusal, user=OWN_USER)
         match reaction(causes, record):
             case Drain(reason):

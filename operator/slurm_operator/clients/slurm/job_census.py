@@ -52,9 +52,7 @@ class JobCensus:
                 records = job_listing.lookups(listed, slurm_nodes.has_not_ended)
                 states = _by_number(listed, records)
                 self._forget(states)
-                # A longer answer would be too large for slurmrestd.
-                left = (number for number in sorted(records) if records[number] <= job_listing.MOST_ALIVE)
-                new = [number for number in left if number not in self._known]
+                new = [number for number in sorted(records) if number not in self._known]
                 asked = job_listing.first(new, records, self._listing.room)
                 async for number, jobs in self._listing.one_by_one(rest, asked, records):
                     self._known[number] = _Read(tuple(jobs), states[number], self._clock())
@@ -62,7 +60,7 @@ class JobCensus:
             return Unknown(error.reason, str(error))
         except TimeoutError:
             return Unknown(Trouble.UNREACHABLE, f"slurmrestd did not tell of jobs within {seconds:.0f} s")
-        known = (row for number, read in self._known.items() for row in _alive_of(number, read.jobs, states[number]))
+        known = (row for number, read in self._known.items() for row in _alive_of(read.jobs, states[number]))
         unread = sum(_alive(rows) for number, rows in states.items() if number not in self._known)
         return Census(tuple(known), unread)
 
@@ -89,7 +87,7 @@ def _alive(states: _States) -> int:
     return sum(rows for words, rows in states.items() if slurm_nodes.has_not_ended(words))
 
 
-def _alive_of(number: str, jobs: Sequence[SlurmJob], states: _States) -> Iterator[tuple[SlurmJob, int]]:
+def _alive_of(jobs: Sequence[SlurmJob], states: _States) -> Iterator[tuple[SlurmJob, int]]:
     """Yield jobs that wait or run, with how many each stands for."""
     rows = sum(times for words, times in states.items() if "PENDING" in words)
-    return ((job, times) for job, times in job_listing.weighed(number, jobs, rows) if slurm_nodes.is_alive(job))
+    return ((job, job_listing.weight(job, rows)) for job in jobs if slurm_nodes.is_alive(job))

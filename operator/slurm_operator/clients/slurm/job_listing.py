@@ -10,9 +10,10 @@ import asyncio
 import collections
 import dataclasses
 import datetime
+import itertools
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
 from contract.conditions import Reason
 from slurm_operator.clients.slurm.slurm_error import SlurmError
@@ -30,7 +31,8 @@ LEAST_LOOKED_AT = 40
 MOST_ALIVE = 1_000
 """Job records that a pass reads before a partition is removed: that is rare, and may take longer.
 
-So many an answer about one array may have, too: slurmrestd can't tell of one task, and MaxArraySize is 1001 by default.
+So many an answer about one array may have, too: one about its own number has all tasks, and MaxArraySize is 1001 by
+default.
 """
 MOST_SECONDS = 20.0
 """Deadline of one look at jobs. A pass that is late allows less."""
@@ -47,7 +49,10 @@ AT_ONCE = 4
 MOST_AT_ONCE = 200
 """Job records of the answers that slurmrestd makes at a time, 28 MiB; an array with more is asked for alone."""
 _States = list[tuple[str, frozenset[str]]]
-"""The number and the states of each job, as slurmrestd lists them."""
+"""The number and the states of each job, as slurmrestd lists them: a task's is `2_0`, a component's `21+1`.
+
+The number before `_` and `+` is that of the record. Waiting tasks share the record with their array's number.
+"""
 
 
 class JobListing:
@@ -143,11 +148,16 @@ class JobListing:
                 counted: collections.Counter[str] = collections.Counter()
                 asked = first(sorted(waiting), waiting, self.room)
                 rows = collections.Counter(asked_as(number) for number, words in states if "PENDING" in words)
+                looked_at = 0
                 async for number, jobs in self.one_by_one(rest, asked, waiting):
-                    counted.update(_nodes_asked_for(number, jobs, rows[number]))
-                if len(asked) == len(waiting):
+                    looked_at += 1
+                    for job in filter(_could_start, jobs):
+                        counted.update(dict.fromkeys(job.partitions, weight(job, rows[number]) * job.node_count))
+                if looked_at == len(waiting):
                     return counted
-                times = len(waiting) / max(1, len(asked))  # Some of the jobs stand for all.
+                if not looked_at:
+                    return None
+                times = len(waiting) / looked_at  # Some of the jobs stand for all.
                 return {partition: math.ceil(nodes * times) for partition, nodes in counted.items()}
         except (SlurmError, TimeoutError):
             return None
@@ -174,8 +184,10 @@ class JobListing:
                     return states
                 for kind in kinds:
                     numbers = lookups(states, kind)
-                    if sum(numbers.values()) <= most:
-                        return Jobs(await self._jobs_of(rest, numbers), complete=kind is kinds[0])
+                    if len(numbers) <= most:
+                        read = [jobs async for _, jobs in self.one_by_one(rest, sorted(numbers), numbers)]
+                        if len(read) == len(numbers):
+                            return Jobs(tuple(itertools.chain(*read)), complete=kind is kinds[0])
         except SlurmError as error:
             return Unknown(error.reason, str(error))
         except TimeoutError:
@@ -210,18 +222,24 @@ class JobListing:
     async def one_by_one(
         self, rest: SlurmRest, numbers: Sequence[str], records_of: collections.Counter[str]
     ) -> AsyncIterator[tuple[str, Sequence[SlurmJob]]]:
-        """Read jobs by their numbers, a few at a time; `records_of` says how many records each answer has."""
+        """Read jobs by their numbers, a few at a time, without those whose answers are too long for slurmrestd.
+
+        Args:
+            rest: the cluster's slurmrestd.
+            numbers: the numbers of the records.
+            records_of: how many records each answer has, 0 where that is to be asked.
+        """
         left = list(numbers)
         while left:
-            some = first(left[:AT_ONCE], records_of, MOST_AT_ONCE) or left[:1]
-            del left[: len(some)]
+            unknown = [number for number in left[:AT_ONCE] if not records_of[number]]
+            counts = await asyncio.gather(*(rest.record_count(int(number)) for number in unknown))
+            records_of.update({number: max(1, count) for number, count in zip(unknown, counts, strict=True)})
+            some = first(left[:AT_ONCE], records_of, MOST_AT_ONCE)
+            del left[: max(1, len(some))]
             for number, jobs in zip(some, await asyncio.gather(*map(rest.job, some)), strict=True):
                 self._read += len(jobs)
-                yield number, jobs
-
-    async def _jobs_of(self, rest: SlurmRest, numbers: collections.Counter[str]) -> tuple[SlurmJob, ...]:
-        jobs_read = [job async for _, jobs in self.one_by_one(rest, sorted(numbers), numbers) for job in jobs]
-        return tuple({job.job_id: job for job in jobs_read}.values())
+                # The other tasks and components of an answer have numbers of their own.
+                yield number, [job for job in jobs if str(job.job_id) == number]
 
 
 def _could_start(job: SlurmJob) -> bool:
@@ -229,33 +247,13 @@ def _could_start(job: SlurmJob) -> bool:
     return "PENDING" in job.states and "COMPLETING" not in job.states and job.waits_for in _FOR_NODES
 
 
-def weighed(number: str, jobs: Sequence[SlurmJob], rows: int) -> Iterator[tuple[SlurmJob, int]]:
-    """Yield job records with how many jobs, tasks or components each stands for.
-
-    Waiting tasks of an array share the record that has the array's number. A task that was requeued, say, has one of
-    its own (job_array_split in src/slurmctld/job_mgr.c).
-
-    Args:
-        number: what slurmrestd was asked for.
-        jobs: the records of its answer.
-        rows: how many of its tasks or components wait.
-    """
-    shared = max(0, rows - sum("PENDING" in job.states for job in jobs))
-    for job in jobs:
-        yield job, 1 + shared * ("PENDING" in job.states and str(job.job_id) == number)
-
-
-def _nodes_asked_for(number: str, jobs: Sequence[SlurmJob], rows: int) -> collections.Counter[str]:
-    """Count by partition the nodes that a job, an array or a heterogeneous job waits for."""
-    counted: collections.Counter[str] = collections.Counter()
-    for job, times in weighed(number, jobs, rows):
-        if _could_start(job):
-            counted.update(dict.fromkeys(job.partitions, times * job.node_count))
-    return counted
+def weight(job: SlurmJob, rows: int) -> int:
+    """Return how many tasks a job's record stands for, if so many rows with its number wait."""
+    return max(1, rows) if "PENDING" in job.states else 1
 
 
 def asked_as(number: str) -> str:
-    """Return the number to ask slurmrestd for: that of the job's array, or of its heterogeneous job."""
+    """Return the number of the record that a row of the listing shows."""
     return number.replace("+", "_").partition("_")[0]
 
 
@@ -264,7 +262,7 @@ def first(numbers: Iterable[str], records_of: collections.Counter[str], most: in
     chosen: list[str] = []
     total = 0
     for number in numbers:
-        total += records_of[number]
+        total += max(1, records_of[number])
         if total > most:
             return chosen or ([number] if total <= MOST_ALIVE else [])
         chosen.append(number)
@@ -279,16 +277,16 @@ def _as_now(read: Iterable[SlurmJob], waits: bool) -> list[SlurmJob]:
 def lookups(
     states: Iterable[tuple[str, frozenset[str]]], kind: Callable[[frozenset[str]], bool]
 ) -> collections.Counter[str]:
-    """Return the numbers to ask slurmrestd for, and how many job records each answer has.
+    """Return the numbers of the records to read, and how many records each answer has; 0 where that is to be asked.
 
-    The answer about a task has the whole array, one about a component the whole heterogeneous job. The waiting tasks of
-    an array are one record.
+    An answer about the number of an array has all its tasks, and one about another task only that. Which it is shows in
+    no state (slurm 26.05, pack_one_job in src/slurmctld/job_mgr.c). Of few tasks all together are no long answer.
     """
-    records: collections.Counter[str] = collections.Counter()
-    asked = set()
+    tasks, asked = set[str](), set[str]()
     for number, words in states:
-        whole = asked_as(number)
-        records[whole] = max(1, records[whole]) + (number != whole and words != {"PENDING"})
+        if "_" in number:
+            tasks.add(asked_as(number))
         if kind(words):
-            asked.add(whole)
-    return collections.Counter({whole: records[whole] for whole in asked})
+            asked.add(asked_as(number))
+    are_few = len(tasks) * AT_ONCE <= MOST_AT_ONCE
+    return collections.Counter({number: int(are_few or number not in tasks) for number in asked})

@@ -23,9 +23,13 @@ class HangingJobs(Connection):
     """Calls about jobs that hang."""
 
     async def record_count(self, job_id: int) -> int:
-        """Return how many records slurmrestd would read with a job: of an array's last task, those of all tasks."""
+        """Return how many records slurmrestd would read with a job: of an array's last task, those of all tasks.
+
+        Waiting tasks have a row each, with the number of the one record that they share.
+        """
         answer = await self._known_job(answers.States, "job_states", f"/jobs/state/?job_id={job_id}")
-        return len(answers.listed("jobs", answer.jobs)) if answer else 0
+        rows = answers.listed("jobs", answer.jobs) if answer else []
+        return len({str(row.job_id).partition("_")[0] for row in rows})
 
     async def quiet_job(self, job_id: int) -> SeenQuietJob | None:
         """Read a job that a node noted as quiet; None if slurmctld has forgotten it."""

@@ -1,9 +1,10 @@
-"""Ends of drains without a cause: those that the operator wrote, and those of new nodes."""
+"""Ends of drains without a cause: those that the operator wrote, those of new nodes, and one that Slurm leaves."""
 
 from __future__ import annotations
 
 from contract import reasons
 from contract.conditions import Reason
+from slurm_operator import drains
 from slurm_operator.actions import Drain, Undrain
 from slurm_operator.decide.node_sets import features, remediate, update
 from slurm_operator.decide.nodes.k8s_case import Case, case_of
@@ -11,7 +12,7 @@ from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, shown, under_way
 
-_COMES_BACK = (Owner.NEW, Owner.REPAIR, Owner.K8S_NODE, Owner.UNTESTED)
+_COMES_BACK = (Owner.NEW, Owner.REPAIR, Owner.K8S_NODE, Owner.UNTESTED, Owner.SLURM)
 """Drains after which a node is tested first, if a long check comes before its jobs."""
 
 
@@ -41,6 +42,10 @@ def _has_cause(state: NodeSetState, worker: Worker) -> bool:
         case Owner.NEW:
             # A ready pod means that a jail probe succeeded.
             return not (worker.is_up and features.has_its_features(state, worker))
+        case Owner.SLURM:
+            # It is in the place of a new node's drain.
+            is_well = worker.is_up and features.has_its_features(state, worker)
+            is_over = is_well and worker.node is not None and drains.is_refusal_over(worker.node)
         case Owner.SCALE_IN:
             is_over = True
         case Owner.UNTESTED:

@@ -45,12 +45,21 @@ def test_a_job_that_more_nodes_would_not_start_asks_for_none(reason: str) -> Non
 
 
 def test_each_waiting_task_of_an_array_asks_for_its_nodes() -> None:
-    rest = Waiting(waiting(7, 2), states={"7_1": "RUNNING", "7_2": "PENDING", "7_3": "PENDING", "7_4": "COMPLETED"})
+    rest = Waiting(waiting(7, 2), states={"8_1": "RUNNING", "7_2": "PENDING", "7_3": "PENDING", "9_4": "COMPLETED"})
     assert pending(rest) == {"main": 4}
     shared, own = waiting(7), waiting(9)
-    rest = Waiting(shared, states={f"7_{task}": "PENDING" for task in range(5)})
+    rest = Waiting(shared, own, states={**{f"7_{task}": "PENDING" for task in range(4)}, "9_4": "PENDING"})
     rest.records["7"] = [shared, own]
     assert pending(rest) == {"main": 5}, "one was requeued, and has a record of its own"
+
+
+def test_an_answer_about_an_array_tells_no_task_twice() -> None:
+    rest = Waiting(states={"7_1": "RUNNING", "8_0": "RUNNING"})
+    whole = [SlurmJob(number, frozenset({"RUNNING"}), frozenset({"main"}), frozenset({"cpu-0"})) for number in (7, 8)]
+    rest.records = {"7": whole, "8": whole[1:]}
+    found = with_processes(rest)
+    assert isinstance(found, Jobs)
+    assert sorted(job.job_id for job in found.jobs) == [7, 8]
 
 
 def test_of_very_many_waiting_jobs_some_tell_for_all_and_of_a_deep_queue_nobody_tells() -> None:
@@ -81,10 +90,10 @@ def test_a_job_that_may_have_processes_is_looked_at(states: str) -> None:
     assert looked_at(rest) == {"7"}
 
 
-def test_tasks_and_components_are_asked_for_as_one() -> None:
-    rest = PlayedRest({"7_1": "RUNNING", "7_2": "SUSPENDED", "7_3": "PENDING", "20": "RUNNING", "20+1": "RUNNING"})
+def test_each_task_and_component_is_asked_for_by_its_own_number() -> None:
+    rest = PlayedRest({"8_1": "RUNNING", "9_2": "SUSPENDED", "7_3": "PENDING", "20+0": "RUNNING", "21+1": "RUNNING"})
     with_processes(rest)
-    assert sorted(looked_at(rest)) == ["20", "7"]
+    assert sorted(looked_at(rest)) == ["20", "21", "8", "9"]
 
 
 def test_each_of_as_many_jobs_as_a_look_may_read_is_looked_at() -> None:
@@ -103,13 +112,15 @@ def test_of_very_many_only_those_out_of_the_ordinary_are_looked_at() -> None:
     assert looked_at(rest) == {"7"}
 
 
-def test_a_task_of_an_array_of_very_many_records_is_not_looked_at() -> None:
-    ended = {f"7_{number}": "COMPLETED" for number in range(job_listing.MOST_LOOKED_AT)}
+def test_a_task_whose_answer_would_have_very_many_records_is_not_looked_at() -> None:
+    ended = {f"{number}_{number}": "COMPLETED" for number in range(1000, 2000)}
     rest = PlayedRest({**ended, "7_9999": "SUSPENDED"})
+    rest.lengths["7"] = job_listing.MOST_ALIVE + 1
     assert isinstance(with_processes(rest), Unknown)
     assert looked_at(rest) == set()
-    waiting = PlayedRest({**dict.fromkeys(ended, "PENDING"), "7_9999": "SUSPENDED"})
-    assert isinstance(with_processes(waiting), Jobs), "tasks that wait share one record"
+    rest.lengths["7"] = job_listing.MOST_ALIVE
+    assert isinstance(with_processes(rest), Jobs)
+    assert looked_at(rest) == {"7"}
 
 
 @pytest.mark.parametrize("waiting", [job_listing.MOST_LISTED + 1, None])
@@ -151,7 +162,7 @@ class Counting(PlayedRest):
     now = most = 0
 
     async def job(self, number: str) -> Sequence[SlurmJob]:
-        records = job_listing.lookups(await self.job_states(), lambda _: True)[number]
+        records = self.lengths.get(number, 1)
         self.now += records
         self.most = max(self.most, self.now)
         await asyncio.sleep(0)  # The others are asked, too.
@@ -159,9 +170,12 @@ class Counting(PlayedRest):
         return await super().job(number)
 
 
-def arrays(*sizes: int) -> dict[str, str]:
-    """Arrays with so many records: that of its number, and one for each task that runs."""
-    return {f"{number}_{task}": "RUNNING" for number, size in enumerate(sizes, 1) for task in range(size - 1)}
+def arrays(*sizes: int) -> Counting:
+    """Arrays whose last tasks run, with answers of so many records, beside many tasks that have ended."""
+    rest = Counting({f"{number}_9": "RUNNING" for number, _ in enumerate(sizes, 1)})
+    rest.states |= {f"{number}_{number}": "COMPLETED" for number in range(1000, 1100)}
+    rest.lengths = {str(number): size for number, size in enumerate(sizes, 1)}
+    return rest
 
 
 @pytest.mark.parametrize(
@@ -169,7 +183,7 @@ def arrays(*sizes: int) -> dict[str, str]:
     [((150, 150, 150, 150), 150), ((90, 90, 90), 180), ((250, 250, 250, 2), 250), ((2,) * 9, 2 * job_listing.AT_ONCE)],
 )
 def test_slurmrestd_makes_answers_of_few_records_at_a_time(sizes: tuple[int, ...], most: int) -> None:
-    rest = Counting(arrays(*sizes))
+    rest = arrays(*sizes)
     alive = asyncio.run(job_listing.JobListing().alive(rest))
     assert not isinstance(alive, Unknown)
     assert {job.job_id for job in alive} == {*range(1, len(sizes) + 1)}
@@ -179,7 +193,7 @@ def test_slurmrestd_makes_answers_of_few_records_at_a_time(sizes: tuple[int, ...
 def test_the_longest_answer_about_jobs_takes_slurmrestd_half_of_its_default() -> None:
     """With what docs/operator.md says of an answer's memory; another answer comes before or after it."""
     of_its_own, of_a_record, of_a_state = 28 * MIB, 140 * KIB, 22 * MIB / 10_000
-    rest = Counting(arrays(job_listing.MOST_ALIVE))
+    rest = arrays(job_listing.MOST_ALIVE)
     assert not isinstance(asyncio.run(job_listing.JobListing().alive(rest)), Unknown)
     assert rest.most == job_listing.MOST_ALIVE
     longest = max(rest.most * of_a_record, job_listing.MOST_LISTED * of_a_state)
@@ -247,8 +261,7 @@ def test_many_jobs_are_looked_at_in_several_passes_and_nothing_is_known_before()
 
 
 def test_an_array_of_very_many_records_leaves_names_unknown() -> None:
-    tasks = {f"7_{number}": "RUNNING" for number in range(job_listing.MOST_ALIVE + 1)}
-    rest = PlayedRest(tasks)
+    rest = arrays(job_listing.MOST_ALIVE + 1)
     assert named(rest, job_listing.JobListing()) is None
     assert looked_at(rest) == set()
 
