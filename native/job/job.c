@@ -48,7 +48,7 @@ void job_leave_refusal(const struct jail *jail) {
         unlink(aside);
 }
 
-/* What job_init's process reads until its exec, while its parent goes on; there is one extern step in a slurmstepd. */
+/* Read by job_init's process until its exec, while its parent goes on. A slurmstepd has one extern step at most. */
 static struct start {
     const char *root;
     char script[64];
@@ -56,7 +56,7 @@ static struct start {
     int pod_group;      /* descriptor of the file that takes job_init into the pod's group, or -1 */
     const char *failed; /* the file of the error */
     int error;
-    pid_t shares; /* the kernel sets it to 0 and wakes who waits for it when job_init has memory of its own, or ends */
+    pid_t shares; /* the kernel sets it to 0, and wakes the thread that waits, at job_init's exec or end */
     _Alignas(16) char stack[16384];
 } start;
 
@@ -75,10 +75,10 @@ static int join_pod_group(void) {
     return 0;
 }
 
-/* Shares the parent's memory until exec, and runs beside it, but has none of its descriptors. It shares the parent's
- * errno, too: so it makes no call that fails while all is well, and none by which glibc would mark the parent's thread
- * as cancellable. The parent may change its environment meanwhile: job_init gets none. No address sanitizer: its frames
- * would leave marks in the caller's stack. */
+/* Shares the parent's memory until exec, and runs beside it, but has none of its descriptors. It shares errno, too: no
+ * call fails here while all is well, and none makes glibc mark the parent's thread as cancellable. The parent may
+ * change its environment meanwhile: job_init gets none. No address sanitizer: its frames would leave marks in the
+ * caller's stack. */
 __attribute__((no_sanitize("address"))) static int become_init(void *unused) {
     (void)unused;
     char *const arguments[] = {"job_init", (char *)start.root, start.script, NULL}, *const environment[] = {NULL};
