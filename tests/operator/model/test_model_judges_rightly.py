@@ -196,3 +196,19 @@ def shrinking_in_a_deep_queue() -> Model:
     model.many_jobs_are_submitted_or_end()
     model.change_the_size_of_nodes(1)
     return model
+
+
+def test_a_rebooted_node_that_slurm_refuses_is_started_anew_once() -> None:
+    """Slurm refuses each pod under that record, which an update replaces when Slurm has given the reboot up."""
+    model = played(2)
+    for name, record in model.cluster.records.items():
+        record.memory = model.cluster.pods[name].memory = 2
+    model.an_administrator_reboots(1)
+    model.slurm_issues_reboots()
+    model.change_the_size_of_nodes(1)
+    goes_on(model, 2)
+    pod = model.cluster.pods["cpu-1"].uid
+    goes_on(model, 6)
+    assert model.cluster.pods["cpu-1"].uid == pod
+    model.teardown()
+    assert (model.cluster.records["cpu-1"].memory, model.cluster.records["cpu-1"].reboot) == (1, "")

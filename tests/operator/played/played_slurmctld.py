@@ -15,6 +15,7 @@ NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 ADMINISTRATOR = "alice"
 TOO_LARGE = "Low RealMemory"
 ASKED, ISSUED = "REBOOT_REQUESTED", "REBOOT_ISSUED"
+RESUME_TIMEOUT = datetime.timedelta(seconds=600)
 
 
 @dataclasses.dataclass
@@ -25,6 +26,7 @@ class Record:
     memory: int = 1
     refused: bool = False
     reboot: str = ""
+    rebooted: datetime.datetime = NOW
     base: str = "IDLE"
     drained: bool = False
     failing: bool = False
@@ -105,9 +107,11 @@ class PlayedSlurmctld:
             self.records[name] = Record(self.now, memory)
             self.records[name].drain(reasons.NEW, names.SLURM_USER, self.now)
         record = self.records[name]
-        record.started, record.refused, record.reboot = self.now, memory < record.memory, ""
+        record.started, record.refused = self.now, memory < record.memory
         if record.refused:
-            self._refuse(name, kept)
+            self._refuse(name, kept)  # It stays DOWN as it was rebooted, if it was (validate_node_specs).
+        else:
+            record.reboot = ""
         self.return_to_service(name)
 
     def _refuse(self, name: str, kept: Mapping[str, str]) -> None:
@@ -134,16 +138,27 @@ class PlayedSlurmctld:
         record.base = "IDLE"
 
     def slurm_issues_reboots(self) -> None:
-        """Nodes that fell idle, or are DOWN, are rebooted, which Slurm says in its own name."""
+        """Nodes that fell idle, or are DOWN, are rebooted, which Slurm says in its own name.
+
+        It gives up a reboot after which it accepts no slurmd in time (power_save.c).
+        """
         self.now += datetime.timedelta(seconds=1)
         for name, record in self.records.items():
+            if record.reboot == ISSUED and self.now > record.rebooted + RESUME_TIMEOUT:
+                record.reboot = ""
+                self._say_of_reboot(name, reasons.REBOOT_TIMED_OUT)
             if record.reboot == ASKED and not [job for job in self.jobs if job.node == name]:
-                record.reboot, record.base, record.since = ISSUED, "DOWN", self.now
-                record.user = names.SLURM_USER
-                record.reason = record.reason or "reboot requested"
-                # Nobody can tell any more who wrote words that are the operator's own, or who set it DOWN.
-                if not record.is_held or record.reason.startswith(reasons.PREFIX):
-                    self.foreign.pop(name, None)
+                record.reboot, record.base, record.rebooted = ISSUED, "DOWN", self.now
+                self._say_of_reboot(name, record.reason or "reboot requested")
+
+    def _say_of_reboot(self, name: str, reason: str) -> None:
+        """The reason of a drain is read without what Slurm adds to it."""
+        record = self.records[name]
+        record.user, record.since = names.SLURM_USER, self.now
+        record.reason = record.reason if record.is_held else reason
+        # Nobody can tell any more who wrote words that are the operator's own, or who set it DOWN.
+        if not record.is_held or record.reason.startswith(reasons.PREFIX):
+            self.foreign.pop(name, None)
 
     def slurmctld_starts_anew(self) -> None:
         """It ends jobs that name a node without a record, and such nodes leave their reservations for good."""

@@ -13,7 +13,7 @@ from slurm_operator.decide.node_sets import full_listing, reboot, update
 from slurm_operator.decide.node_sets.node_set import decide
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state.kubernetes import K8sNode
-from slurm_operator.state.slurm import FullListing, SlurmJob, SlurmNode
+from slurm_operator.state.slurm import Facts, FullListing, SlurmJob, SlurmNode
 
 from contract.conditions import Reason
 from tests.operator.states.sets import NOW, changed, job, node
@@ -111,3 +111,15 @@ def test_a_node_that_an_update_took_keeps_its_slot_while_it_is_rebooted() -> Non
     assert update.holding_slots(two.seen({"cpu-0": rebooted(), "cpu-1": node("cpu-1")})) == {"cpu-0"}
     person = rebooted("DOWN", "DRAIN", reason="bad fan", reason_user="alice")
     assert update.holding_slots(two.seen({"cpu-0": person, "cpu-1": node("cpu-1")})) == frozenset()
+
+
+@pytest.mark.parametrize(("memory_mib", "restart"), [(2, []), (1, RESTART)])
+def test_a_rebooted_node_that_slurm_refuses_under_its_record_gets_no_further_pod(
+    memory_mib: int, restart: list[DeletePod]
+) -> None:
+    size = there()
+    assert size.workload
+    size = dataclasses.replace(size, workload=dataclasses.replace(size.workload, facts=Facts(1, 1)))
+    reason = "Low RealMemory (reported:1 < 100.00% of configured:2)"
+    seen = dataclasses.replace(rebooted("DOWN", "INVALID_REG", facts=Facts(1, memory_mib)), reason=reason)
+    assert reboot.actions(size.seen({"cpu-0": seen}, FullListing({"cpu-0": seen}, ()))) == restart
