@@ -149,8 +149,9 @@ def test_slurmstepd_spawns_nothing_itself(cluster: SmallCluster, user: int, refu
     step = "rm -f spawned; sbatch --parsable -o spawned --wrap 'SLURM_OVERLAP=1 srun -n1 --mpi=pmi2 sleep 300'"
     job = cluster.jail(step, user=ALICE).stdout.strip()
     try:
-        cluster.wait("the step", lambda: cluster.pod("pgrep -u alice -x sleep").stdout, 30)
-        words = shlex.join([FORWARDED, "/run/jail/srv", str(user), f"/var/spool/slurmd/sock.pmi2.{job}.0"])
+        socket = f"/var/spool/slurmd/sock.pmi2.{job}.0"
+        cluster.wait("the step's socket", lambda: cluster.pod(f"test -S {socket}").returncode == 0, 30)
+        words = shlex.join([FORWARDED, "/run/jail/srv", str(user), socket])
         sent = cluster.pod(f"python3 -c {words}")
         assert sent.returncode == 0, sent
         cluster.wait("its refusal", lambda: refusal in cluster.jail("cat spawned", user=ALICE).stdout, 30)
