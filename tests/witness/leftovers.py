@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import signal
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROCESSES = Path("/proc")
+END_SECONDS = 10
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,13 @@ class Leftovers:
         return [each for each in self._all(files) if each.space not in but_in]
 
     def end(self) -> None:
-        """Kills them all."""
+        """Kills them all, and returns when they have ended."""
         for each in self.found():
             with suppress(ProcessLookupError):
-                os.kill(each.number, signal.SIGKILL)
+                process = os.pidfd_open(each.number)
+                signal.pidfd_send_signal(process, signal.SIGKILL)
+                select.select([process], [], [], END_SECONDS)
+                os.close(process)
 
     def _all(self, files: Collection[tuple[int, int]]) -> Iterator[Left]:
         mark = re.compile(rb"(?:^|\0)(?:WITNESS|label)=(%d-[^\0]*)" % self.seed)
