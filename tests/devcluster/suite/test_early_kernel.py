@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,15 @@ def test_a_kernel_that_cannot_be_built_fails_the_run_in_its_words_and_all_other_
     assert sorted(phases) == sorted(phase.name for phase in PHASES)
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """In the background of a shell script, programs begin without SIGINT, and no shell could trap it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_of_the_run_ends_the_build(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = cache / "pipe"
     os.mkfifo(pipe)
