@@ -42,9 +42,8 @@ def test_a_long_check_understands_its_tool_and_passes(
 ) -> None:
     program = TOOLS[builtin]
     if not (tools / program).exists():
-        pytest.skip(
-            f"there is no {program} in {tools}"
-        )  # The one who lends the GPU brings the tools, and may have some of them.
+        # Who lends the GPU brings the tools, and may have some of them.
+        pytest.skip(f"there is no {program} in {tools}")
     (cluster.root / "usr/local/bin" / program).symlink_to(f"/{PLACE}/{program}")
     # The shell prints what the tool said to whoever looks for a failure.
     script = rendered["long_checks"][builtin].replace("#!/bin/sh\n", "#!/bin/sh\nset -x\n", 1)
@@ -64,9 +63,8 @@ def test_a_long_check_understands_its_tool_and_passes(
 
 def test_all_reduce_perf_of_one_gpu_answers_too(cluster: GpuCluster, tools: Path, recorded: Path | None) -> None:
     if not (tools / "all_reduce_perf").exists():
-        pytest.skip(
-            f"there is no all_reduce_perf in {tools}"
-        )  # It is built with NCCL, which the lent machine may lack.
+        # It is built with NCCL, which the lent machine may lack.
+        pytest.skip(f"there is no all_reduce_perf in {tools}")
     done = cluster.jail(f"srun --gres=gpu:1 /{PLACE}/all_reduce_perf -b 1G -e 4G -f 2 -g 1", user=ALICE, seconds=120)
     if recorded:
         (recorded / "all_reduce_perf.txt").write_text(done.stdout)
