@@ -19,6 +19,7 @@
  *   - connections that say nothing shut out nobody, and each brings a daemon one message (connection_guard.c);
  *   - who reads an answer slowly holds none of slurmctld's threads (slow_readers.c);
  *   - slurmctld takes no body with a question in HTTP, and one question at once (http_guard.c);
+ *   - slurmctld plans no job whose tasks have no CPU (zero_cpus.c);
  *   - a child of slurmd reads a user's launch first: the child may crash or hang in slurmd's place (launch_reader.c).
  *     It checks that slurmd would find its part of the launch (launch_check.c).
  *
@@ -316,4 +317,5 @@ __attribute__((constructor)) static void stand_guard(void) {
     length_find();
     persist_find();
     slow_readers_find();
+    zero_cpus_find();
 }

@@ -102,6 +102,9 @@ void persist_find(void);
 /* slow_readers.c */
 void slow_readers_find(void);
 
+/* zero_cpus.c */
+void zero_cpus_find(void);
+
 #pragma GCC visibility pop
 
 #endif

@@ -19,6 +19,26 @@ struct arguments {
     int status;
 };
 
+/* The first fields of gres_mc_data_t: what a job's tasks ask of each node. */
+struct task_sizes {
+    uint16_t boards, sockets_per_board, sockets, cores, threads, cpus_per_task;
+};
+
+/* The first fields of topology_eval_t. */
+struct plan {
+    void *cores;
+    uint16_t cpus;
+    void *resources;
+    uint16_t kind;
+    bool is_bound;
+    int next;
+    int (*evaluate)(struct plan *plan);
+    bool is_first, has_total_gres;
+    void *job;
+    uint32_t most_nodes;
+    const struct task_sizes *tasks;
+};
+
 int slurm_unpack_msg_and_forward(void *message, void *origin, int file, void *buffer);
 int slurm_unpack_received_msg(void *message, int file, void *buffer);
 int slurm_receive_msg(void *connection, void *message, int timeout);
@@ -46,6 +66,7 @@ int slurm_persist_conn_process_msg(void *connection, void *message, char *text, 
 ssize_t conn_g_recv(void *connection, void *bytes, size_t size);
 ssize_t conn_g_sendv(void *connection, const struct iovec *parts, int number);
 int conmgr_set_params(const char *parameters);
+int topology_g_eval_nodes(struct plan *plan);
 void conmgr_init(int threads, int default_threads, int number);
 int on_rpc_connection_data(struct arguments arguments, void *argument);
 void resize_input_buffer(struct arguments arguments, void *size);

@@ -9,7 +9,7 @@ from components.config.slurm_keys import cgroup_conf, node_options, partition_op
 from components.config.slurm_keys.retired import RETIRED
 from components.slurm.conf import slurm_conf
 from tests.image.pods import CONTROLLER
-from tests.image.small_cluster import NewCluster
+from tests.image.small_cluster import ALICE, NewCluster
 from tests.unit.samples import SMALL, changed
 
 KEYS = """
@@ -214,3 +214,7 @@ def test_slurmctld_runs_with_every_key_of_a_partition(new_cluster: NewCluster) -
         for name, expected in SHOWN.items():
             shown = cluster.pod(f"scontrol -a show partition {name}", name=CONTROLLER).stdout.split()
             assert [pair for pair in expected if pair not in shown] == [], shown
+        # 65,536 times MaxMemPerCPU: slurmctld counts the CPUs of each task in 16 bits (native/limits/zero_cpus.c).
+        endless = cluster.jail("sbatch -p others --mem-per-cpu=64T --wrap true", user=ALICE)
+        assert "Requested node configuration is not available" in endless.stderr
+        assert "is UP" in cluster.pod("scontrol ping", name=CONTROLLER).stdout

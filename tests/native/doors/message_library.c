@@ -173,6 +173,11 @@ void *hostlist_create_dims(const char *list, int dimensions) {
     return dimensions ? strdup(list) : NULL;
 }
 
+/* As many tasks as fit a node with 12 CPUs. */
+int topology_g_eval_nodes(struct plan *plan) {
+    return 12 / plan->tasks->cpus_per_task;
+}
+
 int hostlist_split_treewidth(void *hosts, void ***parts, int *count, uint16_t width) {
     (void)hosts;
     (void)parts;

@@ -124,6 +124,12 @@ static int split(void) {
     return hostlist_split_treewidth(NULL, NULL, &width, 2) != 1 || printf("%d", width) < 0;
 }
 
+static int plan(const char *cpus_per_task) {
+    struct task_sizes tasks = {.cpus_per_task = (uint16_t)strtoul(cpus_per_task, NULL, 10)};
+    struct plan plan = {.tasks = &tasks};
+    return printf("%d", topology_g_eval_nodes(&plan)) < 0;
+}
+
 int main(int argc, char *argv[]) {
     static unsigned char onward[] = {45, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
     static unsigned char results[] = {45, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
@@ -139,6 +145,8 @@ int main(int argc, char *argv[]) {
         return ask_at_once(argv[3]);
     if (!strcmp(argv[4], "splits"))
         return split();
+    if (!strcmp(argv[4], "plans"))
+        return plan(argv[3]);
     struct message message = {
         .type = (uint16_t)strtol(argv[1], NULL, 10), .sender = (uid_t)strtol(argv[2], NULL, 10), .reading = argv[3]};
     bool asks = !strcmp(argv[4], "asked");

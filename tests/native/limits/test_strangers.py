@@ -61,6 +61,11 @@ def test_a_list_of_more_nodes_is_none_to_a_daemon(ask: Ask, endless: str) -> Non
     assert ask("srun", 0, ALICE, endless, "lists") == "read read", "a user's own program is his own matter"
 
 
+def test_no_node_fits_a_job_whose_tasks_have_no_cpu(ask: Ask) -> None:
+    """slurmctld would divide by it, and end."""
+    assert [ask("slurmctld", 0, ALICE, cpus, "plans") for cpus in ("3", "0")] == ["4", "-1"]
+
+
 @pytest.mark.parametrize(
     ("length", "rest", "became"),
     [
