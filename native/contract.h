@@ -99,6 +99,9 @@
 #ifndef VIEW_OWN_RUN
 #define VIEW_OWN_RUN "/run/slurm-node"
 #endif
+#ifndef VIEW_PREPARED
+#define VIEW_PREPARED "/run/slurm-node/stepd-view"
+#endif
 #ifndef VIEW_KEY
 #define VIEW_KEY "/run/slurm-node/slurm.key"
 #endif

@@ -1,9 +1,10 @@
-/* Fetches the configuration, then becomes slurmd. slurmd runs under this program's name, so it restarts itself through
- * it (docs/adr/0019). Each slurmd then begins with the files that slurmctld returns to this node, whoever told it to
- * read them again.
+/* Fetches the configuration, makes slurmstepd's view of the pod, then becomes slurmd. slurmd runs under this program's
+ * name, so it restarts itself through it (docs/adr/0019). Each slurmd then begins with the files that slurmctld returns
+ * to this node, whoever told it to read them again.
  *
  * slurmd starts its prologs through its own name, too: this program passes those on at once. */
 #include "contract.h"
+#include "stepd_view.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -36,11 +37,14 @@ static int fetch(void) {
 }
 
 int main(int argc, char *argv[]) {
+    char why[256];
     if (argc < 2 || strcmp(argv[1], LAUNCHER) != 0) {
         if (fetch()) {
             fputs("slurmd: no configuration to start with\n", stderr);
             return 1;
         }
+        if (stepd_view_prepare(why, sizeof(why)))
+            fprintf(stderr, "slurmd: each step makes its own view of the pod: %s\n", why);
     }
     execv(SLURMD, argv);
     perror(SLURMD);

@@ -3,8 +3,10 @@
  * (auth_slurm.c, init), and job_submit_jail.c refuses step managers. Nor may it write files that the next slurmstepd
  * loads, such as plugstack.conf.
  *
+ * slurmd_start makes the view once for all, since a copy of the pod's mounts costs each slurmstepd half a millisecond.
  * It makes mounts and unmounts none: an unmount costs an RCU grace period of all processors. Code in slurmstepd could
- * unmount one until the tasks run; from then on stepd_filter.h and stepd_rights.h forbid it. */
+ * unmount one until the tasks run; from then on stepd_filter.h and stepd_rights.h forbid it. So each looks for all that
+ * covers, and makes a view of its own if some is gone. */
 #include "stepd_view.h"
 #include "contract.h"
 
@@ -12,10 +14,16 @@
 #include <fcntl.h>
 #include <linux/mount.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* The paths of slurm_node/pod/paths.py, in this order: mounted Secrets; all roots of the jail; sockets and the
@@ -52,12 +60,76 @@ static int keep_run(char *why, size_t size) {
     return 0;
 }
 
-int stepd_view_make(char *why, size_t size) {
-    static const char *const folders[] = {VIEW_SECRETS, VIEW_VOLUME};
+static const char *const folders[] = {VIEW_SECRETS, VIEW_VOLUME};
+#define FOLDERS (sizeof(folders) / sizeof(folders[0]))
+
+static int make_own(char *why, size_t size) {
     if (own_namespace(why, size) || keep_run(why, size))
         return -1;
-    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
+    for (size_t i = 0; i < FOLDERS; i++)
         if (is_wrong(mount("covered", folders[i], "tmpfs", COVER_FLAGS, "size=0,mode=0")))
             return fail(why, size, folders[i]);
     return is_wrong(mount("/dev/null", VIEW_KEY, NULL, MS_BIND, NULL)) ? fail(why, size, VIEW_KEY) : 0;
+}
+
+/* True if all that make_own covers is covered here. */
+static bool is_narrow(void) {
+    struct stat seen;
+    struct statvfs run;
+    for (size_t i = 0; i < FOLDERS; i++)
+        if (stat(folders[i], &seen) ? errno != ENOENT : (seen.st_mode & ALLPERMS) != 0)
+            return false;
+    if (statvfs(VIEW_RUN, &run) ? errno != ENOENT : !(run.f_flag & ST_RDONLY))
+        return false;
+    return stat(VIEW_KEY, &seen) ? errno == ENOENT : S_ISCHR(seen.st_mode);
+}
+
+/* Without a prepared view the file is empty, or not there. */
+static bool enter_prepared(void) {
+    int file = open(VIEW_PREPARED, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    bool has_entered = file >= 0 && !setns(file, CLONE_NEWNS) && is_narrow();
+    if (file >= 0)
+        close(file);
+    return has_entered;
+}
+
+int stepd_view_make(char *why, size_t size) {
+    return enter_prepared() ? 0 : make_own(why, size);
+}
+
+/* The view lives as long as the mount of its namespace, in the pod's own. */
+static int keep_view_of(pid_t child, char *why, size_t size) {
+    char view[64];
+    int status, file = open(VIEW_PREPARED, O_CREAT | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file < 0)
+        return fail(why, size, VIEW_PREPARED);
+    close(file);
+    snprintf(view, sizeof(view), "/proc/%d/ns/mnt", (int)child);
+    if (waitpid(child, &status, WUNTRACED) != child || !WIFSTOPPED(status)) {
+        snprintf(why, size, "the program that makes it ended");
+        return -1;
+    }
+    return mount(view, VIEW_PREPARED, NULL, MS_BIND, NULL) ? fail(why, size, VIEW_PREPARED) : 0;
+}
+
+int stepd_view_prepare(char *why, size_t size) {
+    while (!umount2(VIEW_PREPARED, MNT_DETACH | UMOUNT_NOFOLLOW))
+        continue;
+    if (access(VIEW_KEY, F_OK))
+        return fail(why, size, VIEW_KEY);
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (make_own(why, size))
+            fprintf(stderr, "slurmd: %s\n", why);
+        else
+            raise(SIGSTOP);
+        _exit(1);
+    }
+    if (child < 0)
+        return fail(why, size, "start a program");
+    int failed = keep_view_of(child, why, size);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    return failed;
 }

@@ -4,9 +4,13 @@
 
 #include <stddef.h>
 
-/* Makes a mount namespace of slurmstepd's own, which all its threads share. There secrets are covered, and /run is
- * read-only but for the node's own folder. Later mounts of the pod still arrive. Returns 0, or -1 with the reason in
- * why. */
+/* Enters the view that slurmd_start made for all slurmstepds, or makes one for this process. In it secrets are covered,
+ * and /run is read-only but for the node's own folder. Later mounts in the jail's tree still arrive. Returns 0, or -1
+ * with the reason in why. */
 int stepd_view_make(char *why, size_t size);
+
+/* Makes the view for all slurmstepds anew; those that run keep theirs. Returns 0, or -1 with the reason in why: each
+ * slurmstepd then makes its own. */
+int stepd_view_prepare(char *why, size_t size);
 
 #endif

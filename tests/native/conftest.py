@@ -60,7 +60,7 @@ class Guard:
         Args:
             files: of the configuration.
             arguments: of the program.
-            acts: ``shows``, ``makes`` and ``threads``, as tests/native/stepd/guard_probe.c has them.
+            acts: ``shows``, ``makes``, ``view`` and ``threads``, as tests/native/stepd/guard_probe.c has them.
         """
         log, conf = self.folder / "log", self.folder / "conf"
         conf.mkdir(exist_ok=True)

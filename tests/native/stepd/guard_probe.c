@@ -1,7 +1,10 @@
 /* Stands for slurmstepd: says that it runs, with its arguments, and gives back what it is told. Files that PROBE_SHOWS
  * names, separated by colons, it reads, and says how much it got; folders of PROBE_MAKES it makes. With PROBE_THREADS
- * it says which capabilities its first thread has, and then another one. `open`, `write` and `mkdir` with a path and a
+ * it says which capabilities its first thread has, and then another one; with PROBE_VIEW its mount namespace. `prepare`
+ * makes the view for all, as slurmd_start does. `open`, `write` and `mkdir` with a path and a
  * user's number do that, and nothing else; `write` makes a file or empties it. */
+#include "stepd_view.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -64,11 +67,24 @@ static int act(const char *what, const char *path, uid_t user) {
     return outcome(mkdir(path, 0700));
 }
 
+static void show_view(void) {
+    char view[64] = "";
+    if (readlink("/proc/self/ns/mnt", view, sizeof(view) - 1) > 0)
+        puts(view);
+}
+
+static int prepare(void) {
+    char why[256];
+    return stepd_view_prepare(why, sizeof(why)) ? fprintf(stderr, "%s\n", why) : 0;
+}
+
 int main(int argc, char *argv[]) {
     char *shown = getenv("PROBE_SHOWS"), *made = getenv("PROBE_MAKES");
     int byte;
     if (argc == 4)
         return act(argv[1], argv[2], (uid_t)strtoul(argv[3], NULL, 10));
+    if (argc == 2 && !strcmp(argv[1], "prepare"))
+        return prepare();
     fputs("the real slurmstepd ran", stdout);
     for (int i = 1; i < argc; i++)
         printf(" %s", argv[i]);
@@ -77,6 +93,8 @@ int main(int argc, char *argv[]) {
         show(shown);
     if (made)
         make(made);
+    if (getenv("PROBE_VIEW"))
+        show_view();
     if (getenv("PROBE_THREADS"))
         show_threads();
     while ((byte = getchar()) != EOF)

@@ -2,6 +2,7 @@
 
 import os
 import struct
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -99,6 +100,35 @@ def test_what_is_secret_in_the_pod_is_covered_before_slurmstepd_begins(guard: Gu
     assert output.decode().splitlines()[1:-1] == ["No such file or directory", "No such file or directory", "0"]
     assert [path.read_text() for path in hidden] == ["secret"] * 3, "nobody else loses sight of them"
     assert guard.run({}, "getenv", shows=wanted)[0].decode().splitlines()[1:-1] == ["6"] * 3, "the test can fail"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a mount namespace")
+def test_all_slurmstepds_have_the_view_that_was_made_before_while_it_covers_all(guard: Guard, run_folder: Path) -> None:
+    hidden = [guard.folder / "secrets/slurm.key", guard.folder / "volume/r1", run_folder / "own/slurm.key"]
+    for path in hidden:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("secret")
+    view = run_folder / "own/view"
+
+    def look() -> tuple[list[str], str]:
+        output, log = guard.run(guard.good, shows=":".join(map(str, hidden)), makes=f"{run_folder}/new", view="1")
+        assert log == ""
+        *seen, namespace, _ = output.decode().splitlines()[1:]
+        return seen, namespace
+
+    nothing = ["No such file or directory", "No such file or directory", "0", "Read-only file system"]
+    try:
+        for _ in ("slurmd starts", "slurmd starts again"):
+            assert guard.run({}, "prepare") == (b"", "")
+            assert look() == look(), "one namespace for all"
+            assert look() == (nothing, f"mnt:[{view.stat().st_ino}]")
+        uncover = ["nsenter", f"--mount={view}", "umount", guard.folder / "secrets"]
+        subprocess.run(uncover, check=True, timeout=30)
+        seen, namespace = look()
+        assert seen == nothing
+        assert namespace != f"mnt:[{view.stat().st_ino}]", "each makes its own once what all have is uncovered"
+    finally:
+        subprocess.run(["umount", view], check=True, timeout=30)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a mount namespace")
