@@ -3,10 +3,7 @@
  * than the arrays leads it past their ends. Both lengths are known only once the whole body is read: the child that
  * reads a user's launch first asks here. The list stands behind the launch's options, the counts before its
  * credential.
- *
- * Tells also whether users start such a step. A user chooses his step's number, and slurmctld signs it. Once he has
- * told it that the job's extern step is over, it signs that number, too. A second extern step takes the socket of the
- * first, which then outlives its job with the job's namespaces. */
+ */
 #include "message_guard.h"
 
 #include <string.h>
@@ -14,9 +11,6 @@
 #define NO_VALUE 0xfffffffeU        /* NO_VAL */
 #define WITH_TASK_COUNTS (43U << 8) /* SLURM_25_05_PROTOCOL_VERSION: no text before the list of nodes from here on. */
 #define STEP_ID 20                  /* pack_step_id_members: the job's numbers, the step's, and its component's. */
-#define BEFORE_STEP 12
-#define MOST_STEPS 0xfffffff0U  /* SLURM_MAX_NORMAL_STEP_ID */
-#define INTERACTIVE 0xfffffffaU /* SLURM_INTERACTIVE_STEP, of salloc */
 
 struct reader {
     const unsigned char *at;
@@ -91,13 +85,6 @@ static uint32_t nodes_with_cpus(struct reader *reader, uint32_t nodes) {
     return counts && sum < nodes ? (uint32_t)sum : nodes;
 }
 
-bool launch_is_of_users(const void *buffer) {
-    struct reader reader = reader_of(buffer);
-    take(&reader, BEFORE_STEP);
-    uint32_t step = number(&reader);
-    return step <= MOST_STEPS || step == INTERACTIVE;
-}
-
 void launch_begin(const void *buffer, uint16_t version) {
     struct reader reader = reader_of(buffer);
     take(&reader, STEP_ID);
@@ -110,6 +97,7 @@ void launch_begin(const void *buffer, uint16_t version) {
     launch.version = version;
     launch.is_sound = !reader.failed;
     launch.is_looking = true;
+    credential_begin();
 }
 
 static bool lists_too_many(const void *buffer) {
@@ -134,8 +122,10 @@ int job_options_unpack(void *options, void *buffer) {
     return failed;
 }
 
-bool launch_fits(bool is_read) {
-    return !is_read || launch.fits;
+enum launch_verdict launch_judge(bool is_read) {
+    if (!is_read)
+        return FITS;
+    return launch.fits ? credential_judge() : TOO_MANY_NODES;
 }
 
 void launch_find(void) {

@@ -20,7 +20,7 @@
  *   - who reads an answer slowly holds none of slurmctld's threads (slow_readers.c);
  *   - slurmctld takes no body with a question in HTTP, and one question at once (http_guard.c);
  *   - a child of slurmd reads a user's launch first: the child may crash or hang in slurmd's place (launch_reader.c).
- *     It checks that slurmd would find its part of the launch (launch_check.c).
+ *     It checks that slurmd would find its part of the launch (launch_check.c), and whose it is (launch_credential.c).
  *
  * libslurmfull calls the functions below through its table of symbols, so ours come first. */
 #include "message_guard.h"
@@ -310,6 +310,7 @@ __attribute__((constructor)) static void stand_guard(void) {
     client_find();
     connection_find();
     launch_find();
+    credential_find();
     forward_find();
     hostlist_find_real();
     http_find();

@@ -134,7 +134,7 @@ int unpack_msg(void *message, void *buffer) {
         /* Where the options end. */
         const char *hex = reading + strlen("launch:");
         ((struct message *)buffer)->numbers_read = (uint32_t)(strchr(hex, ':') - hex) / 2;
-        return job_options_unpack(NULL, buffer);
+        return !read_credential(buffer) || job_options_unpack(NULL, buffer);
     }
     if (!strcmp(reading, "sluid"))
         return ((struct message *)buffer)->data[0] || ((struct message *)buffer)->data[7] ||
