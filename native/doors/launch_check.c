@@ -4,19 +4,12 @@
  * reads a user's launch first asks here. The list stands behind the launch's options, the counts before its
  * credential.
  */
-#include "message_guard.h"
+#include "body_reader.h"
 
 #include <string.h>
 
 #define NO_VALUE 0xfffffffeU        /* NO_VAL */
 #define WITH_TASK_COUNTS (43U << 8) /* SLURM_25_05_PROTOCOL_VERSION: no text before the list of nodes from here on. */
-#define STEP_ID 20                  /* pack_step_id_members: the job's numbers, the step's, and its component's. */
-
-struct reader {
-    const unsigned char *at;
-    size_t left;
-    bool failed;
-};
 
 int job_options_unpack(void *options, void *buffer);
 
@@ -29,35 +22,6 @@ static struct {
     uint16_t version;
     uint32_t nodes;
 } launch;
-
-static const unsigned char *take(struct reader *reader, uint64_t size) {
-    const unsigned char *taken = reader->at;
-    if (reader->failed || size > reader->left) {
-        reader->failed = true;
-        return NULL;
-    }
-    reader->at += size;
-    reader->left -= size;
-    return taken;
-}
-
-static uint32_t number(struct reader *reader) {
-    const unsigned char *at = take(reader, 4);
-    return at ? (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3] : 0;
-}
-
-static uint32_t skip_array(struct reader *reader, uint64_t width) {
-    uint32_t count = number(reader);
-    take(reader, count * width);
-    return count;
-}
-
-static struct reader reader_of(const void *buffer) {
-    const struct buffer *whole = buffer;
-    bool is_sound = whole->read <= whole->size;
-    return (struct reader){.at = whole->data + (is_sound ? whole->read : 0),
-                           .left = is_sound ? whole->size - whole->read : 0};
-}
 
 static void skip_heterogeneous(struct reader *reader, uint16_t version) {
     take(reader, 4 + 4);

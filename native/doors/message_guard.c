@@ -10,6 +10,7 @@
  *   - slurmctld reads from users neither answers nor messages between nodes and clients, nor one inside of another;
  *   - slurmctld reads of an answer what it asked for (answer_guard.c);
  *   - slurmctld takes no accounting from users, and finds the job of a step by its ordinary number;
+ *   - slurmctld takes no step with numbers by which it would divide by zero (step_guard.c);
  *   - srun, salloc, sattach and swait read, at their own ports, messages of root, SlurmUser and their own user;
  *   - none of them waits for a stranger (client_guard.c);
  *   - slurmdbd reads nothing from a connection that has not named its user (persist_guard.c);
@@ -175,6 +176,8 @@ static uint32_t number_at(void *buffer, int place) {
 static const char *fault_of_request(void *buffer) {
     if (current.type == CANCEL && !number_at(buffer, STEP_ID_NUMBERS))
         return "a cancel that names no job";
+    if (current.type == STEP_CREATE)
+        return step_fault(buffer, current.version);
     if (current.type == LAYOUT && number_at(buffer, STEP_PLACE) >= WAITING_STEP)
         return "a question about the nodes of a step that waits";
     return NULL;

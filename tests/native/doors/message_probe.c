@@ -11,7 +11,7 @@
 static bool read_launch(struct message *message) {
     static unsigned char body[4096];
     const char *hex = message->reading + strlen("launch:"), *list = strchr(hex, ':') + 1;
-    uint32_t head = (uint32_t)(list - 1 - hex) / 2, length = (uint32_t)strcspn(list, ":") + 1;
+    uint32_t head = (uint32_t)(list - 1 - hex) / 2, length = (uint32_t)(strrchr(list, ':') - list) + 1;
     message->size = head + 4 + length;
     message->data = body;
     if (message->size > sizeof(body))
