@@ -10,6 +10,7 @@
  *   - slurmctld reads from users neither answers nor messages between nodes and clients, nor one inside of another;
  *   - slurmctld reads of an answer what it asked for (answer_guard.c);
  *   - slurmctld takes no accounting from users, and finds the job of a step by its ordinary number;
+ *   - slurmctld takes heterogeneous jobs that name a bounded number of nodes (components_guard.c);
  *   - slurmctld takes no step with numbers by which it would divide by zero (step_guard.c);
  *   - srun, salloc, sattach and swait read, at their own ports, messages of root, SlurmUser and their own user;
  *   - none of them waits for a stranger (client_guard.c);
@@ -226,7 +227,9 @@ int unpack_msg(void *message, void *buffer) {
         return REFUSED;
     }
     current.is_inside = true;
+    components_begin(name_of(current.type));
     int failed = real_body(message, buffer);
+    components_end();
     current.is_inside = false;
     return failed;
 }
@@ -314,6 +317,7 @@ __attribute__((constructor)) static void stand_guard(void) {
     connection_find();
     launch_find();
     credential_find();
+    components_find();
     forward_find();
     hostlist_find_real();
     http_find();

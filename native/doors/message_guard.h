@@ -65,6 +65,11 @@ enum launch_verdict credential_judge(void);
 /* step_guard.c: the fault of a request for a step, or NULL. */
 const char *step_fault(const void *buffer, uint16_t version);
 
+/* components_guard.c: both stand around slurmctld's reading of a user's message. */
+void components_begin(const char *type);
+void components_end(void);
+void components_find(void);
+
 /* forward_guard.c: true if a message whose head begins at this byte is to be passed on to further nodes. */
 bool forward_is_asked(const void *buffer, uint32_t begin);
 void forward_find(void);

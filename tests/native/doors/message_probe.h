@@ -35,6 +35,9 @@ int answer_peers(const char *bytes, const char *how);
 
 void hold_a_lock(void);
 
+/* job_library.c: true if slurmctld would take the heterogeneous job. */
+bool read_components(const char *reading);
+
 /* credential_library.c: true if a launch's credential could be read. */
 bool read_credential(void *buffer);
 void *slurm_cred_verify(void *signed_one);
