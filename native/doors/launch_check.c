@@ -3,26 +3,13 @@
  * than the arrays leads it past their ends. Both lengths are known only once the whole body is read: the child that
  * reads a user's launch first asks here. The list stands behind the launch's options, the counts before its
  * credential.
- *
- * Tells also whether users start such a step. A user chooses his step's number, and slurmctld signs it. Once he has
- * told it that the job's extern step is over, it signs that number, too. A second extern step takes the socket of the
- * first, which then outlives its job with the job's namespaces. */
-#include "message_guard.h"
+ */
+#include "body_reader.h"
 
 #include <string.h>
 
 #define NO_VALUE 0xfffffffeU        /* NO_VAL */
 #define WITH_TASK_COUNTS (43U << 8) /* SLURM_25_05_PROTOCOL_VERSION: no text before the list of nodes from here on. */
-#define STEP_ID 20                  /* pack_step_id_members: the job's numbers, the step's, and its component's. */
-#define BEFORE_STEP 12
-#define MOST_STEPS 0xfffffff0U  /* SLURM_MAX_NORMAL_STEP_ID */
-#define INTERACTIVE 0xfffffffaU /* SLURM_INTERACTIVE_STEP, of salloc */
-
-struct reader {
-    const unsigned char *at;
-    size_t left;
-    bool failed;
-};
 
 int job_options_unpack(void *options, void *buffer);
 
@@ -35,35 +22,6 @@ static struct {
     uint16_t version;
     uint32_t nodes;
 } launch;
-
-static const unsigned char *take(struct reader *reader, uint64_t size) {
-    const unsigned char *taken = reader->at;
-    if (reader->failed || size > reader->left) {
-        reader->failed = true;
-        return NULL;
-    }
-    reader->at += size;
-    reader->left -= size;
-    return taken;
-}
-
-static uint32_t number(struct reader *reader) {
-    const unsigned char *at = take(reader, 4);
-    return at ? (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3] : 0;
-}
-
-static uint32_t skip_array(struct reader *reader, uint64_t width) {
-    uint32_t count = number(reader);
-    take(reader, count * width);
-    return count;
-}
-
-static struct reader reader_of(const void *buffer) {
-    const struct buffer *whole = buffer;
-    bool is_sound = whole->read <= whole->size;
-    return (struct reader){.at = whole->data + (is_sound ? whole->read : 0),
-                           .left = is_sound ? whole->size - whole->read : 0};
-}
 
 static void skip_heterogeneous(struct reader *reader, uint16_t version) {
     take(reader, 4 + 4);
@@ -91,13 +49,6 @@ static uint32_t nodes_with_cpus(struct reader *reader, uint32_t nodes) {
     return counts && sum < nodes ? (uint32_t)sum : nodes;
 }
 
-bool launch_is_of_users(const void *buffer) {
-    struct reader reader = reader_of(buffer);
-    take(&reader, BEFORE_STEP);
-    uint32_t step = number(&reader);
-    return step <= MOST_STEPS || step == INTERACTIVE;
-}
-
 void launch_begin(const void *buffer, uint16_t version) {
     struct reader reader = reader_of(buffer);
     take(&reader, STEP_ID);
@@ -110,6 +61,7 @@ void launch_begin(const void *buffer, uint16_t version) {
     launch.version = version;
     launch.is_sound = !reader.failed;
     launch.is_looking = true;
+    credential_begin();
 }
 
 static bool lists_too_many(const void *buffer) {
@@ -134,8 +86,10 @@ int job_options_unpack(void *options, void *buffer) {
     return failed;
 }
 
-bool launch_fits(bool is_read) {
-    return !is_read || launch.fits;
+enum launch_verdict launch_judge(bool is_read) {
+    if (!is_read)
+        return FITS;
+    return launch.fits ? credential_judge() : TOO_MANY_NODES;
 }
 
 void launch_find(void) {

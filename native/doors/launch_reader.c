@@ -1,5 +1,5 @@
 /* Has a child of slurmd read a user's launch first: the child may crash or hang in slurmd's place. It checks the launch
- * (launch_check.c). */
+ * and its credential (launch_check.c, launch_credential.c). */
 #include "message_guard.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static _Noreturn void read_in_child(void *message, void *buffer, uint16_t versio
     close(STDERR_FILENO);
     if (!prctl(PR_SET_PDEATHSIG, SIGKILL) && !setrlimit(RLIMIT_CORE, &none) && !setrlimit(RLIMIT_CPU, &cpu)) {
         launch_begin(buffer, version);
-        _exit(launch_fits(!guard_read_body(message, buffer)) ? EXIT_SUCCESS : EXIT_FAILURE);
+        _exit((int)launch_judge(!guard_read_body(message, buffer)));
     }
     raise(SIGKILL);
     _exit(EXIT_FAILURE);
@@ -50,15 +50,19 @@ static int status_of_reader(void *message, void *buffer, uint16_t version, unsig
 }
 
 const char *launch_fault(void *message, void *buffer, uint16_t version) {
+    static const char *const faults[] = {
+        [FITS] = NULL,
+        [TOO_MANY_NODES] = "it lists more nodes than it has tasks for",
+        [OF_SLURM] = "it is of a step that Slurm alone starts",
+        [OF_OTHERS] = "its credential is not for this user and this node",
+    };
     int status = -1;
-    if (!launch_is_of_users(buffer))
-        return "it is of a step that Slurm alone starts";
     for (size_t i = 0; i < TRIES; i++) {
         status = status_of_reader(message, buffer, version, try_milliseconds[i]);
         if (status == -1 || !WIFSIGNALED(status) || WTERMSIG(status) != SIGALRM)
             break;
     }
-    if (status == -1 || !WIFEXITED(status))
+    if (status == -1 || !WIFEXITED(status) || (size_t)WEXITSTATUS(status) >= sizeof(faults) / sizeof(faults[0]))
         return "it ends who reads it";
-    return WEXITSTATUS(status) ? "it lists more nodes than it has tasks for" : NULL;
+    return faults[WEXITSTATUS(status)];
 }

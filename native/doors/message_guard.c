@@ -10,6 +10,8 @@
  *   - slurmctld reads from users neither answers nor messages between nodes and clients, nor one inside of another;
  *   - slurmctld reads of an answer what it asked for (answer_guard.c);
  *   - slurmctld takes no accounting from users, and finds the job of a step by its ordinary number;
+ *   - slurmctld takes heterogeneous jobs that name a bounded number of nodes (components_guard.c);
+ *   - slurmctld takes no step with numbers by which it would divide by zero (step_guard.c);
  *   - srun, salloc, sattach and swait read, at their own ports, messages of root, SlurmUser and their own user;
  *   - none of them waits for a stranger (client_guard.c);
  *   - slurmdbd reads nothing from a connection that has not named its user (persist_guard.c);
@@ -21,7 +23,7 @@
  *   - slurmctld takes no body with a question in HTTP, and one question at once (http_guard.c);
  *   - slurmctld plans no job whose tasks have no CPU (zero_cpus.c);
  *   - a child of slurmd reads a user's launch first: the child may crash or hang in slurmd's place (launch_reader.c).
- *     It checks that slurmd would find its part of the launch (launch_check.c).
+ *     It checks that slurmd would find its part of the launch (launch_check.c), and whose it is (launch_credential.c).
  *
  * libslurmfull calls the functions below through its table of symbols, so ours come first. */
 #include "message_guard.h"
@@ -176,6 +178,8 @@ static uint32_t number_at(void *buffer, int place) {
 static const char *fault_of_request(void *buffer) {
     if (current.type == CANCEL && !number_at(buffer, STEP_ID_NUMBERS))
         return "a cancel that names no job";
+    if (current.type == STEP_CREATE)
+        return step_fault(buffer, current.version);
     if (current.type == LAYOUT && number_at(buffer, STEP_PLACE) >= WAITING_STEP)
         return "a question about the nodes of a step that waits";
     return NULL;
@@ -224,7 +228,9 @@ int unpack_msg(void *message, void *buffer) {
         return REFUSED;
     }
     current.is_inside = true;
+    components_begin(name_of(current.type));
     int failed = real_body(message, buffer);
+    components_end();
     current.is_inside = false;
     return failed;
 }
@@ -311,6 +317,8 @@ __attribute__((constructor)) static void stand_guard(void) {
     client_find();
     connection_find();
     launch_find();
+    credential_find();
+    components_find();
     forward_find();
     hostlist_find_real();
     http_find();

@@ -49,14 +49,26 @@ void rules_find(void);
 /* launch_reader.c: the fault of a user's launch, or NULL. */
 const char *launch_fault(void *message, void *buffer, uint16_t version);
 
-/* launch_check.c: `launch_begin` comes before a child reads a launch, `launch_fits` after it. It returns true if slurmd
- * finds each node's part of the launch, or can't read it either. */
-void launch_find(void);
+enum launch_verdict { FITS, TOO_MANY_NODES, OF_SLURM, OF_OTHERS };
 
-/* Returns false for the extern step and the batch script, which slurmctld alone has slurmd start. */
-bool launch_is_of_users(const void *buffer);
+/* launch_check.c: `launch_begin` comes before a child reads a launch, `launch_judge` after it. A launch that slurmd
+ * can't read either fits. */
+void launch_find(void);
 void launch_begin(const void *buffer, uint16_t version);
-bool launch_fits(bool is_read);
+enum launch_verdict launch_judge(bool is_read);
+
+/* launch_credential.c: the same for the credential in the launch. */
+void credential_find(void);
+void credential_begin(void);
+enum launch_verdict credential_judge(void);
+
+/* step_guard.c: the fault of a request for a step, or NULL. */
+const char *step_fault(const void *buffer, uint16_t version);
+
+/* components_guard.c: both stand around slurmctld's reading of a user's message. */
+void components_begin(const char *type);
+void components_end(void);
+void components_find(void);
 
 /* forward_guard.c: true if a message whose head begins at this byte is to be passed on to further nodes. */
 bool forward_is_asked(const void *buffer, uint32_t begin);

@@ -52,6 +52,7 @@ void auth_g_get_ids(void *token, uid_t *uid, gid_t *gid);
 uid_t auth_g_get_uid(void *token);
 int unpack_msg(void *message, void *buffer);
 int io_init_msg_read_from_fd(int file, void *connection, void *message);
+void *slurm_cred_unpack(void *buffer, uint16_t version);
 int job_record_unpack(void **job, int tres, void *buffer, uint16_t version);
 int jobacctinfo_unpack(void **counts, uint16_t version, uint16_t kind, void *buffer, bool makes);
 int slurm_open_unix_stream(char *path, int flags, int *file);

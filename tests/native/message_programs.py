@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import struct
 import subprocess
 from collections.abc import Callable
@@ -30,7 +31,8 @@ def build(folder: Path, make: Callable[..., Path]) -> None:
     """Makes the programs in a folder. hasty/slurmctld waits for a slow reader for 50 ms."""
     probes = [str(PROBES / name) for name in ("message_probe.c", "connection_probe.c")]
     shared = ("-shared", "-fPIC")
-    _gcc(*shared, "-o", f"{folder}/libslurm.so", str(PROBES / "message_library.c"))
+    libraries = [str(PROBES / name) for name in ("message_library.c", "credential_library.c", "job_library.c")]
+    _gcc(*shared, "-o", f"{folder}/libslurm.so", *libraries)
     _gcc(*shared, "-o", f"{folder}/stepd_guard.so", *(str(NATIVE / name) for name in _OF_STEPD))
     bounds = ["-O1", *(f"-D{name}={value}" for name, value in _BOUNDS.items())]
     guard = make("message_guard.so", folder, f"CFLAGS={' '.join(bounds)}")
@@ -66,7 +68,12 @@ def asker(folder: Path) -> Ask:
 
 
 def launch(
-    nodes: int, listed: str, counts: int = 0, repeats: tuple[int, ...] = (), het: int = NO_VALUE, step: int = 0
+    nodes: int,
+    listed: str,
+    counts: int = 0,
+    repeats: tuple[int, ...] = (),
+    het: int = NO_VALUE,
+    credential: str = "",
 ) -> str:
     """A launch for so many nodes, as the probe takes it: what stands before its credential, and the list of nodes.
 
@@ -76,11 +83,11 @@ def launch(
         counts: how many counts of CPUs it has.
         repeats: for how many nodes each of them holds.
         het: how many nodes of a heterogeneous job it has tasks of.
-        step: the number of its step.
+        credential: what `signed` makes; without it slurmctld signed it for alice, step 0 and this node.
     """
     other = het * struct.pack("!III", 2, 0, 1) if het != NO_VALUE else b""
     body = (
-        struct.pack("!QIII", 0, 0, step, NO_VALUE)
+        struct.pack("!QIII", 0, 0, 0, NO_VALUE)
         + struct.pack("!II", 1, ALICE)
         + struct.pack("!III", 0, NO_VALUE, het)
         + other
@@ -92,4 +99,9 @@ def launch(
         + bytes(2 * min(counts, 9))
         + struct.pack(f"!I{len(repeats)}I", len(repeats), *repeats)
     )
-    return f"launch:{body.hex()}:{listed}"
+    return f"launch:{body.hex()}:{listed}:{credential or signed()}"
+
+
+def signed(user: int = ALICE, step: int = 0, node: str = "") -> str:
+    """A launch's credential: whom, which step and which node of its job slurmctld signed it for."""
+    return f"{user} {step} {node or socket.gethostname()}"

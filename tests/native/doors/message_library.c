@@ -118,6 +118,7 @@ static int read_inside(struct message *message, void *buffer) {
 }
 
 int unpack_msg(void *message, void *buffer) {
+    const struct message *received = buffer;
     const char *reading = ((struct message *)message)->reading;
     void *job;
     if (((struct message *)message)->numbers_read)
@@ -131,14 +132,14 @@ int unpack_msg(void *message, void *buffer) {
     pthread_mutex_lock(&lock);
     pthread_mutex_unlock(&lock);
     if (!strncmp(reading, "launch:", strlen("launch:"))) {
-        /* Where the options end. */
         const char *hex = reading + strlen("launch:");
         ((struct message *)buffer)->numbers_read = (uint32_t)(strchr(hex, ':') - hex) / 2;
-        return job_options_unpack(NULL, buffer);
+        return !read_credential(buffer) || job_options_unpack(NULL, buffer);
     }
+    if (!strncmp(reading, "components:", 11))
+        return !read_components(reading);
     if (!strcmp(reading, "sluid"))
-        return ((struct message *)buffer)->data[0] || ((struct message *)buffer)->data[7] ||
-               !((struct message *)buffer)->data[8];
+        return received->data[0] || received->data[7] || !received->data[8];
     if (strstr(reading, "accounting"))
         return jobacctinfo_unpack(&job, 0, 0, buffer, true);
     return strcmp(reading, "record") ? 0 : job_record_unpack(&job, 0, buffer, 0);
@@ -342,8 +343,10 @@ const char *rpc_num2string(unsigned type) {
     static const struct {
         unsigned type;
         const char *name;
-    } names[] = {{1018, "RESPONSE_ACCT_GATHER_ENERGY"}, {1031, "REQUEST_DBD_RELAY"}, {2004, "RESPONSE_JOB_INFO"},
-                 {2017, "REQUEST_TRIGGER_SET"},         {4502, "REQUEST_SIB_MSG"},   {8001, "RESPONSE_SLURM_RC"}};
+    } names[] = {
+        {1018, "RESPONSE_ACCT_GATHER_ENERGY"},  {1031, "REQUEST_DBD_RELAY"}, {2004, "RESPONSE_JOB_INFO"},
+        {2017, "REQUEST_TRIGGER_SET"},          {4502, "REQUEST_SIB_MSG"},   {4025, "REQUEST_HET_JOB_ALLOCATION"},
+        {4028, "REQUEST_SUBMIT_BATCH_HET_JOB"}, {8001, "RESPONSE_SLURM_RC"}};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (names[i].type == type)
             return names[i].name;

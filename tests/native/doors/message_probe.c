@@ -1,7 +1,7 @@
 /* Stands for a program of Slurm that receives messages: TYPE UID WHAT-READING-DOES HOW. It calls as Slurm does, and
- * says whether the body was read. A launch's body is "launch:HEX:NODES": what stands before its credential, and the
- * list behind its options; of slurmdbd TYPE is a list of a connection's messages. A message that came "onward" is to be
- * passed on. */
+ * says whether the body was read. A launch's body is "launch:HEX:NODES:CREDENTIAL": what stands before its credential,
+ * the list behind its options, and "UID STEP NODE" of the credential; of slurmdbd TYPE is a list of a connection's
+ * messages. A message that came "onward" is to be passed on. */
 #include "message_probe.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 static bool read_launch(struct message *message) {
     static unsigned char body[4096];
     const char *hex = message->reading + strlen("launch:"), *list = strchr(hex, ':') + 1;
-    uint32_t head = (uint32_t)(list - 1 - hex) / 2, length = (uint32_t)strlen(list) + 1;
+    uint32_t head = (uint32_t)(list - 1 - hex) / 2, length = (uint32_t)(strrchr(list, ':') - list) + 1;
     message->size = head + 4 + length;
     message->data = body;
     if (message->size > sizeof(body))
@@ -22,7 +22,7 @@ static bool read_launch(struct message *message) {
     }
     message->data[head + 2] = (unsigned char)(length >> 8);
     message->data[head + 3] = (unsigned char)length;
-    memcpy(message->data + head + 4, list, length);
+    memcpy(message->data + head + 4, list, length - 1);
     return true;
 }
 

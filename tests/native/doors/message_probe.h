@@ -34,6 +34,14 @@ int refuse_silent(const char *number);
 int answer_peers(const char *bytes, const char *how);
 
 void hold_a_lock(void);
+
+/* job_library.c: true if slurmctld would take the heterogeneous job. */
+bool read_components(const char *reading);
+
+/* credential_library.c: true if a launch's credential could be read. */
+bool read_credential(void *buffer);
+void *slurm_cred_verify(void *signed_one);
+void slurm_cred_get_mem(void *signed_one, char *node, const char *function, uint64_t *of_job, uint64_t *of_step);
 int unpack32(uint32_t *number, void *buffer);
 int job_options_unpack(void *options, void *buffer);
 void *slurm_hostlist_create(const char *list);

@@ -1,4 +1,4 @@
-"""A user's launch is read by a child of slurmd first (native/doors/launch_reader.c, launch_check.c)."""
+"""A user's launch is read by a child of slurmd first (native/doors/launch_reader.c and those beside it)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.native.message_programs import (
     SLURM,
     Ask,
     launch,
+    signed,
 )
 
 
@@ -47,13 +48,21 @@ def test_a_launch_that_leads_slurmd_past_its_arrays_is_refused(ask: Ask, forged:
 
 @pytest.mark.parametrize("step", [0xFFFFFFFC, 0xFFFFFFFB, 0xFFFFFFFD], ids=["extern", "batch", "pending"])
 def test_a_user_starts_no_step_that_slurm_alone_starts(ask: Ask, step: int) -> None:
-    assert ask("slurmd", LAUNCH, ALICE, launch(1, "a", step=step)) == "refused"
-    assert ask("slurmd", LAUNCH, SLURM, launch(1, "a", step=step)) == "read"
+    assert ask("slurmd", LAUNCH, ALICE, launch(1, "a", credential=signed(step=step))) == "refused"
+    assert ask("slurmd", LAUNCH, SLURM, launch(1, "a", credential=signed(step=step))) == "read"
 
 
 @pytest.mark.parametrize("step", [0xFFFFFFF0, 0xFFFFFFFA], ids=["the last number", "interactive"])
 def test_a_user_starts_steps_and_the_interactive_one(ask: Ask, step: int) -> None:
-    assert ask("slurmd", LAUNCH, ALICE, launch(1, "a", step=step)) == "read"
+    assert ask("slurmd", LAUNCH, ALICE, launch(1, "a", credential=signed(step=step))) == "read"
+
+
+@pytest.mark.parametrize(
+    "credential", [signed(user=1001), signed(node="other"), signed(node="?")], ids=["user", "node", "time"]
+)
+def test_a_user_sends_no_launch_whose_credential_is_for_another(ask: Ask, credential: str) -> None:
+    assert ask("slurmd", LAUNCH, ALICE, launch(1, "a", credential=credential)) == "refused"
+    assert ask("slurmd", LAUNCH, ROOT, launch(1, "a", credential=credential)) == "read", "slurmctld's are its own"
 
 
 @pytest.mark.parametrize("reading", ["ends", "hangs"])

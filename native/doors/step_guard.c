@@ -1,0 +1,53 @@
+/* Refuses requests for steps by whose numbers slurmctld (26.05) divides by zero, and ends: no threads of each core
+ * (_pick_step_cores), or no number of tasks and none of CPUs for a task (_set_max_num_tasks). Slurm's commands send
+ * neither. */
+#include "body_reader.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NO_VALUE 0xfffffffeU           /* NO_VAL */
+#define WITH_CONTAINER_TYPE (45U << 8) /* SLURM_26_05_PROTOCOL_VERSION */
+#define WITH_PATHS (43U << 8)          /* SLURM_25_05_PROTOCOL_VERSION: the folder, and three files. */
+#define NUMBERS (4 * 4)                /* The array's task, user, and nodes; also CPUs and their frequencies. */
+#define TO_THREADS (8 + 4)             /* Memory and time. */
+#define TO_FLAGS (2 + 2 + 4 + 4 * 2 + 4)
+#define EXTERNAL_LAUNCHER (1U << 8) /* SSF_EXT_LAUNCHER: has no tasks. */
+
+static void skip_texts(struct reader *reader, int count) {
+    for (; count > 0; count--)
+        skip_array(reader, 1);
+}
+
+/* As slurmctld reads them (_calc_cpus_per_task). */
+static bool has_cpus(const char *per_task, uint32_t size) {
+    if (!size || !per_task || per_task[size - 1] != '\0')
+        return false;
+    const char *cpus = strstr(per_task, "cpu:");
+    return cpus && (int)strtoul(cpus + strlen("cpu:"), NULL, 10) > 0;
+}
+
+const char *step_fault(const void *buffer, uint16_t version) {
+    struct reader reader = reader_of(buffer);
+    take(&reader, STEP_ID + NUMBERS);
+    skip_texts(&reader, version >= WITH_CONTAINER_TYPE ? 3 : 2);
+    take(&reader, NUMBERS);
+    uint32_t tasks = number(&reader);
+    take(&reader, TO_THREADS);
+    const unsigned char *threads = take(&reader, 2);
+    take(&reader, TO_FLAGS);
+    bool has_tasks = !(number(&reader) & EXTERNAL_LAUNCHER);
+    skip_texts(&reader, 6);
+    take(&reader, 4);
+    skip_texts(&reader, 3);
+    take(&reader, 2);
+    skip_texts(&reader, (version >= WITH_PATHS ? 4 : 0) + 6);
+    uint32_t size = number(&reader);
+    const char *per_task = (const char *)take(&reader, size);
+    if (reader.failed)
+        return NULL; /* Slurm can't read it, either. */
+    if (!threads[0] && !threads[1])
+        return "a step with no threads for a core";
+    bool is_unknown = has_tasks && tasks == NO_VALUE && !has_cpus(per_task, size);
+    return is_unknown ? "a step with no number of tasks, nor of CPUs" : NULL;
+}
