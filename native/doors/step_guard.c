@@ -9,9 +9,9 @@
 #define NO_VALUE 0xfffffffeU           /* NO_VAL */
 #define WITH_CONTAINER_TYPE (45U << 8) /* SLURM_26_05_PROTOCOL_VERSION */
 #define WITH_PATHS (43U << 8)          /* SLURM_25_05_PROTOCOL_VERSION: the folder, and three files. */
-#define NUMBERS (4 * 4)                /* The array's task, user, and nodes; also CPUs and their frequencies. */
+#define NUMBERS (4UL * 4)              /* The array's task, user, and nodes; also CPUs and their frequencies. */
 #define TO_THREADS (8 + 4)             /* Memory and time. */
-#define TO_FLAGS (2 + 2 + 4 + 4 * 2 + 4)
+#define TO_FLAGS (2 + 2 + 4 + 4UL * 2 + 4)
 #define EXTERNAL_LAUNCHER (1U << 8) /* SSF_EXT_LAUNCHER: has no tasks. */
 
 static void skip_texts(struct reader *reader, int count) {
