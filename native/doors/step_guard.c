@@ -12,10 +12,10 @@
 #define NO_VALUE 0xfffffffeU           /* NO_VAL */
 #define WITH_CONTAINER_TYPE (45U << 8) /* SLURM_26_05_PROTOCOL_VERSION */
 #define WITH_PATHS (43U << 8)          /* SLURM_25_05_PROTOCOL_VERSION: the folder, and three files. */
-#define NUMBERS (4 * 4)                /* The array's task, user, and nodes; also CPUs and their frequencies. */
-#define TO_THREADS (8 + 4)             /* Memory and time. */
-#define TO_FLAGS (2 + 2 + 4 + 4 * 2 + 4)
-#define EXTERNAL_LAUNCHER (1U << 8) /* SSF_EXT_LAUNCHER: has no tasks. */
+#define NUMBERS 16                     /* The array's task, user, and nodes; also CPUs and their frequencies. */
+#define TO_THREADS 12                  /* Memory and time. */
+#define TO_FLAGS 20                    /* From tasks for a core to srun's own number. */
+#define EXTERNAL_LAUNCHER (1U << 8)    /* SSF_EXT_LAUNCHER: has no tasks. */
 
 static void skip_texts(struct reader *reader, int count) {
     for (; count > 0; count--)
