@@ -1,18 +1,21 @@
 /* Refuses requests for steps by whose numbers slurmctld (26.05) divides by zero, and ends: no threads of each core
  * (_pick_step_cores), or no number of tasks and none of CPUs for a task (_set_max_num_tasks). Slurm's commands send
- * neither. */
+ * neither. Refuses long ones, too: slurmctld keeps a step's texts while it runs or waits, and bounds few of them. */
 #include "body_reader.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef STEP_BYTES
+#define STEP_BYTES ((size_t)1 << 20)
+#endif
 #define NO_VALUE 0xfffffffeU           /* NO_VAL */
 #define WITH_CONTAINER_TYPE (45U << 8) /* SLURM_26_05_PROTOCOL_VERSION */
 #define WITH_PATHS (43U << 8)          /* SLURM_25_05_PROTOCOL_VERSION: the folder, and three files. */
-#define NUMBERS (4UL * 4)              /* The array's task, user, and nodes; also CPUs and their frequencies. */
-#define TO_THREADS (8 + 4)             /* Memory and time. */
-#define TO_FLAGS (2 + 2 + 4 + 4UL * 2 + 4)
-#define EXTERNAL_LAUNCHER (1U << 8) /* SSF_EXT_LAUNCHER: has no tasks. */
+#define NUMBERS 16                     /* The array's task, user, and nodes; also CPUs and their frequencies. */
+#define TO_THREADS 12                  /* Memory and time. */
+#define TO_FLAGS 20                    /* From tasks for a core to srun's own number. */
+#define EXTERNAL_LAUNCHER (1U << 8)    /* SSF_EXT_LAUNCHER: has no tasks. */
 
 static void skip_texts(struct reader *reader, int count) {
     for (; count > 0; count--)
@@ -29,6 +32,8 @@ static bool has_cpus(const char *per_task, uint32_t size) {
 
 const char *step_fault(const void *buffer, uint16_t version) {
     struct reader reader = reader_of(buffer);
+    if (reader.left > STEP_BYTES)
+        return "a step whose command line and paths are longer than 1 MiB";
     take(&reader, STEP_ID + NUMBERS);
     skip_texts(&reader, version >= WITH_CONTAINER_TYPE ? 3 : 2);
     take(&reader, NUMBERS);

@@ -79,6 +79,9 @@ static const char *fault(const job_desc_msg_t *job) {
         return "there are more than 256 variables for prologs";
     if (!has_each_its_name(job->spank_job_env, job->spank_job_env_size))
         return "each variable for prologs wants a name of its own, and a value: NAME=VALUE";
+    /* slurmctld (26.05) then looks for its federation, and ends (SIGSEGV): a cluster is in none here. */
+    if (job->fed_siblings_active || job->fed_siblings_viable)
+        return "the job names clusters of a federation, and there is none: leave them out";
     if (length_of_unbounded(job) + length_of(job->argv, job->argc) > MOST_KEPT)
         return "the command line, the script's arguments and names are longer than 1 MiB: write them to a file";
     return NULL;

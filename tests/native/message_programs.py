@@ -17,11 +17,13 @@ NO_VALUE = 0xFFFFFFFE
 MIB = 1 << 20
 SLOW_BYTES, SLOW_READERS = 8 << 20, 4
 """So much slurmctld keeps here for readers that are slow."""
+STEP_BYTES = 1 << 11
 _BOUNDS = {
     "INIT_MILLISECONDS": 500,
     "MOMENT_MILLISECONDS": 1000,
     "SLOW_BYTES": SLOW_BYTES,
     "SLOW_READERS": SLOW_READERS,
+    "STEP_BYTES": STEP_BYTES,
 }
 _OF_STEPD = ("doors/answer_guard.c", "stepd/stepd_answers.c")
 Ask = Callable[..., str]

@@ -1,7 +1,7 @@
 /* Stands for libslurmfull's credentials behind message_guard.so: a launch ends in "UID STEP NODE". */
 #include "message_probe.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* NOLINTBEGIN(readability-non-const-parameter): the parameters are Slurm's. */
@@ -17,7 +17,12 @@ static struct {
 void *slurm_cred_unpack(void *buffer, uint16_t version) {
     (void)version;
     const char *last = strrchr(((struct message *)buffer)->reading, ':') + 1;
-    bool is_whole = sscanf(last, "%u %u %255s", &credential.uid, &credential.id.step, credential.node) == 3;
+    char *end = NULL;
+    credential.uid = (uid_t)strtoul(last, &end, 10);
+    credential.id.step = (uint32_t)strtoul(end, &end, 10);
+    bool is_whole = *end == ' ' && strlen(end) <= sizeof(credential.node);
+    if (is_whole)
+        memcpy(credential.node, end + 1, strlen(end));
     return is_whole ? &credential : NULL;
 }
 

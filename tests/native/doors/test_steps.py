@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from tests.native.message_programs import ALICE, NO_VALUE, Ask, signed
+from tests.native.message_programs import ALICE, NO_VALUE, STEP_BYTES, Ask, signed
 
 STEP_CREATE = 5001
 
@@ -34,3 +34,8 @@ def step(tasks: int, threads: int, cpus: str, flags: int = 0) -> str:
 )
 def test_slurmctld_takes_no_step_by_whose_numbers_it_divides_by_zero(ask: Ask, asked: str, becomes: str) -> None:
     assert ask("slurmctld", STEP_CREATE, ALICE, asked) == becomes
+
+
+def test_slurmctld_takes_no_step_with_endless_texts(ask: Ask) -> None:
+    assert ask("slurmctld", STEP_CREATE, ALICE, step(1, 0xFFFE, "a" * (STEP_BYTES // 2))) == "read"
+    assert ask("slurmctld", STEP_CREATE, ALICE, step(1, 0xFFFE, "a" * STEP_BYTES)) == "refused"

@@ -45,6 +45,8 @@ int main(int argc, char *argv[]) {
         return 2;
     if (argv[1][0] == 'c') /* The container's name in its place. */
         job.container = text_of(argv[1] + 1);
+    else if (argv[1][0] == 'f') /* Clusters of a federation. */
+        job.fed_siblings_viable = strtoul(argv[1] + 1, NULL, 10);
     else
         job.submit_line = text_of(argv[1]);
     job.argv = texts[0];

@@ -60,6 +60,12 @@ def test_more_variables_than_slurmctld_can_compare_are_refused(submit: Submit) -
     assert submit(spank=",".join(many[:-1])) == "taken\n"
 
 
+def test_a_job_of_a_federation_is_refused(submit: Submit) -> None:
+    """slurmctld looks for the federation, which it does not have."""
+    assert submit("f0") == "taken\n"
+    assert submit("f1").startswith("the job names clusters of a federation")
+
+
 @pytest.mark.parametrize(
     ("line", "arguments"),
     [(1025 * KIB, "9"), (9, f"{600 * KIB},{500 * KIB}"), (500 * KIB, f"{600 * KIB}"), (f"c{1025 * KIB}", "9")],
