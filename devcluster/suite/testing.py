@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import itertools
 import os
@@ -11,7 +10,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -27,6 +26,7 @@ from devcluster.suite.phases import (
     A_JOBS_LIFE_ON_V2,
     ALL_ON_V2,
     DEV_CLUSTER,
+    LATER_IMAGE,
     OPERATOR,
     PHASES,
     THE_GUEST_ITSELF,
@@ -150,21 +150,28 @@ def clean_up_when_killed() -> None:
 
 
 def _everything(tally: Tally, binaries: Path, building: early_kernel.KernelBuild) -> int:
-    """Run two lanes side by side: the phases with clusters, and all others with those on cgroup v2."""
+    """Run two lanes side by side: the phases with clusters, and all others with those on cgroup v2.
 
-    def one_by_one(*phases: Phase) -> int:
+    Each of the last phases is run by the lane that is free first.
+    """
+    last = iter(LATER_IMAGE)  # A tuple's iterator gives each to one thread.
+
+    def one_by_one(phases: Iterable[Phase]) -> int:
         status = 0
         for phase in phases:
             status |= _phase(tally, phase, binaries)
         return status
 
-    def beside_clusters() -> int:
-        status = one_by_one(OPERATOR, UNIT_AND_NATIVE)
-        if building.has_ended():
-            return status | _with_cgroup_v2(tally, binaries, building) | one_by_one(DEV_CLUSTER)
-        return status | one_by_one(DEV_CLUSTER) | _with_cgroup_v2(tally, binaries, building)
+    def with_clusters() -> int:
+        return one_by_one(WITH_CLUSTERS) | one_by_one(last)
 
-    return side_by_side([functools.partial(one_by_one, *WITH_CLUSTERS)], beside_clusters, _PROGRAMS)
+    def beside_clusters() -> int:
+        status = one_by_one((OPERATOR, UNIT_AND_NATIVE))
+        if building.has_ended():
+            return status | _with_cgroup_v2(tally, binaries, building) | one_by_one((DEV_CLUSTER,)) | one_by_one(last)
+        return status | one_by_one((DEV_CLUSTER,)) | one_by_one(last) | _with_cgroup_v2(tally, binaries, building)
+
+    return side_by_side([with_clusters], beside_clusters, _PROGRAMS)
 
 
 def _with_cgroup_v2(tally: Tally, binaries: Path, building: early_kernel.KernelBuild) -> int:

@@ -36,6 +36,31 @@ def test_what_is_known_of_types_is_kept_for_the_next_checkout_and_read_by_one_at
     assert f"--cache-dir={held}" in mypy
 
 
+def test_c_that_passed_is_checked_again_once_it_or_its_compiler_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PULUMI_SLURM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(check, "CHECKOUT", tmp_path)
+    source = tmp_path / "jail.c"
+    monkeypatch.setattr(check, "_tracked", lambda *_: ["jail.c"])
+    checks = {"C": "echo checked; ! grep bug jail.c"}
+
+    def passes() -> tuple[bool, bool]:
+        """Return whether the check passed, and whether it ran."""
+        commands = {name: check._unless_passed(name, ["sh", "-c", script]) for name, script in checks.items()}
+        monkeypatch.setattr(check, "commands", lambda: commands)
+        return check.run() == 0, "checked" in capsys.readouterr().out
+
+    source.write_text("bug")
+    assert [passes(), passes()] == [(False, True)] * 2, "what failed is tried again"
+    source.write_text("good")
+    assert [passes(), passes()] == [(True, True), (True, False)]
+    monkeypatch.setenv("CC", "another")
+    assert passes() == (True, True)
+    source.write_text("bug")
+    assert passes() == (False, True)
+
+
 def test_one_failed_check_fails_all_and_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -67,3 +69,38 @@ def test_an_unbuilt_toolchain_names_the_command_that_builds_it(tmp_path, monkeyp
     monkeypatch.setenv("PULUMI_SLURM_CACHE", str(tmp_path))
     with pytest.raises(StepFailed, match="devcluster toolchain"):
         toolchain.binaries()
+
+
+GO = """#!/bin/sh
+[ "$1" = build ] || exit 1
+mkdir -p "$GOCACHE/much" "$GOMODCACHE/more"
+until [ "$1" = -o ]; do shift; done
+touch "$2"
+"""
+
+
+def test_a_build_does_not_wait_until_its_intermediate_files_are_removed(tmp_path, monkeypatch):
+    go, cache, pipe = tmp_path / "go", tmp_path / "cache", tmp_path / "pipe"
+    go.write_text(GO)
+    go.chmod(0o755)
+    (cache / "waste-of-a-removal-that-was-ended").mkdir(parents=True)
+    monkeypatch.setenv("PULUMI_SLURM_CACHE", str(cache))
+    monkeypatch.setattr(toolchain, "find_go", lambda: go)
+    os.mkfifo(pipe)
+    program(tmp_path, "nice", "").write_text(f'#!/bin/sh\nread word < {pipe}\nexec /usr/bin/nice "$@"\n')
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    removals = []
+
+    def begun(*arguments, **options):
+        removals.append(started(*arguments, **options))
+        return removals[-1]
+
+    started = subprocess.Popen
+    monkeypatch.setattr(toolchain.subprocess, "Popen", begun)
+    built = toolchain._build((toolchain.KUBERNETES,))
+    assert (built / "kubelet").exists()
+    assert not (cache / "go-build").exists()
+    assert not (cache / "go-modules").exists()
+    pipe.write_text("go on\n")
+    assert removals[-1].wait(60) == 0
+    assert [path.name for path in cache.iterdir() if path.name != "log"] == ["toolchain"]

@@ -8,14 +8,15 @@ import pytest
 
 from devcluster.machine.bootstrap import CHECKOUT
 from devcluster.suite import order, renew, testing
-from devcluster.suite.phases import BESIDE_CLUSTERS, PHASES, WITH_CLUSTERS, Phase
+from devcluster.suite.phases import BESIDE_CLUSTERS, DEV_CLUSTER, IMAGE, LATER_IMAGE, WITH_CLUSTERS, Phase
 
-BY_FILE = [phase for phase in PHASES if phase.by_file and len(phase.folders) == 1]
+BY_FILE = [*WITH_CLUSTERS, *LATER_IMAGE, DEV_CLUSTER]
 
 
 def files(phase: Phase) -> list[str]:
     found = [file for folder in phase.folders for file in sorted(CHECKOUT.glob(f"{folder}/**/test_*.py"))]
-    return [file.relative_to(CHECKOUT).as_posix() for file in found]
+    names = [file.relative_to(CHECKOUT).as_posix() for file in found]
+    return [name for name in names if not any(Path(name).is_relative_to(path) for path in phase.without)]
 
 
 def ordered(names: list[str], seconds: dict[str, float]) -> list[str]:
@@ -36,6 +37,12 @@ def test_workers_end_within_a_minute_of_each_other(phase: Phase) -> None:
     seconds = order.measured()
     ended = ends(ordered(files(phase), seconds), seconds, phase.workers)
     assert max(ended) - min(ended) <= order.SHORT_SECONDS, ended
+
+
+def test_the_parts_of_image_have_each_of_its_files_once() -> None:
+    (first,) = (phase for phase in WITH_CLUSTERS if phase.name == IMAGE.name)
+    parts = [file for part in (first, *LATER_IMAGE) for file in files(part)]
+    assert sorted(parts) == sorted(files(IMAGE))
 
 
 def test_every_measured_file_is_there_under_its_name() -> None:
@@ -63,3 +70,8 @@ def test_rough_files_come_after_long_ones_and_short_ones_last() -> None:
 @pytest.mark.parametrize("lane", [WITH_CLUSTERS, BESIDE_CLUSTERS])
 def test_the_budgets_of_a_lane_are_within_that_of_all_tests(lane: tuple[Phase, ...]) -> None:
     assert sum(phase.minutes for phase in lane) <= testing.ALL_MINUTES
+
+
+def test_the_budgets_of_both_lanes_and_of_what_the_free_one_runs_are_within_twice_that_of_all_tests() -> None:
+    every = (*WITH_CLUSTERS, *BESIDE_CLUSTERS, *LATER_IMAGE)
+    assert sum(phase.minutes for phase in every) <= 2 * testing.ALL_MINUTES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,29 @@ def terms(slurm: Any, namespace: str, query: str) -> list[float | None]:
     return [fake.total(text, [term]) for term in fake.terms(query)]
 
 
+def is_led_to(slurm: Any, namespace: str) -> bool:
+    """Return whether the API server leads to the adapter; if not, have it try again.
+
+    It tries at each change of an APIService, and else after up to 30 s (kube-aggregator's availability controller).
+
+    Raises:
+        LookupError: What it met in its last try, and the adapter's last words.
+    """
+    conditions = slurm.get("apiservice", API_SERVICE).get("status", {}).get("conditions", [])
+    available = {each["type"]: each for each in conditions}["Available"]
+    if available["status"] == "True":
+        return True
+    slurm.kubectl("annotate", "--overwrite", "apiservice", API_SERVICE, f"tests/looked={time.time_ns()}").ok()
+    raise LookupError(available["message"], said(slurm, namespace))
+
+
+def said(slurm: Any, namespace: str) -> str:
+    """Return the adapter's last words."""
+    return str(slurm.kubectl("logs", "-n", namespace, NAME, "--tail=10").text)
+
+
 def objects(slurm: Any, namespace: str, folder: Path, metric: str, query: str) -> list[dict[str, Any]]:
-    """The namespace and what is in it, and the APIService that leads there.
+    """The namespace and what is in it, and last the APIService that leads there.
 
     Args:
         slurm: The cluster.

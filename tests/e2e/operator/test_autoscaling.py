@@ -82,14 +82,23 @@ def scaled(slurm, without_a_number, tmp_path: Path) -> Iterator[dict[str, Any]]:
     """The page's autoscaler, whose one number is smaller, and the fake adapter with the page's rule."""
     name = AUTOSCALER["metadata"]["name"]
     arguments = NAMESPACE, tmp_path / "pki", RULE["name"]["as"], RULE["metricsQuery"]
-    items = external_metrics_pod.objects(slurm, *arguments)
+    *items, leads_there = external_metrics_pod.objects(slurm, *arguments)
     bundle = {"apiVersion": "v1", "kind": "List", "items": items}
+
+    def answers() -> list[str]:
+        assert external_metrics_pod.is_led_to(slurm, NAMESPACE)
+        try:
+            return metric(slurm)
+        except AssertionError as unmet:
+            raise AssertionError(str(unmet), external_metrics_pod.said(slurm, NAMESPACE)) from None
+
     try:
         # The namespace of each object is in it.
         slurm.kubectl("apply", "-n", NAMESPACE, "-f", "-", text=json.dumps(bundle)).ok()
         pod = f"pod/{external_metrics_pod.NAME}"
         slurm.kubectl("wait", "-n", NAMESPACE, "--for=condition=Ready", pod, "--timeout=180s", seconds=200).ok()
-        slurm.wait("the API server leads to the adapter", lambda: metric(slurm), 120)
+        slurm.kubectl("apply", "-f", "-", text=json.dumps(leads_there)).ok()
+        slurm.wait("the API server leads to the adapter", answers, SECONDS)
         slurm.kubectl("apply", "-f", "-", text=json.dumps(AUTOSCALER)).ok()
         yield AUTOSCALER["spec"]
     finally:
