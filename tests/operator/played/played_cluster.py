@@ -60,7 +60,7 @@ class Host:
 
     @property
     def is_bad(self) -> bool:
-        return self.sick or not self.takes_pods or self.says != "False"
+        return self.sick or self.lacks_gpu or not self.takes_pods or self.says != "False"
 
     def taints(self) -> list[str]:
         if not (self.tainted or self.ours):
@@ -253,7 +253,8 @@ class PlayedCluster(PlayedSlurmctld):
         # Its drain for its host's sake lasts until it has looked again, and a repair until that is done.
         of_machine = (reasons.NODE, UNFIT, f"{reasons.REPAIR}{UNFIT.removeprefix(reasons.PREFIX)}")
         by_machine = record is not None and record.reason.startswith(of_machine)
-        return not (bad or by_machine or name in self.foreign)
+        lacks_gpu = record is not None and record.refused == TOO_FEW
+        return not (bad or by_machine or lacks_gpu or name in self.foreign)
 
     def lacks_features(self, name: str) -> bool:
         """Return whether a node's record has other features than its set declares."""

@@ -106,7 +106,8 @@ class PlayedSlurmctld:
     def register(self, name: str, memory: int, kept: Mapping[str, str], *, all_gpus: bool = True) -> None:
         """A node's slurmd begins; `kept` are the drains of others of which the operator remembers the words.
 
-        The record that it makes has its own size. A reboot is over then. If Slurm refuses that slurmd, it says so by its reason alone (slurmrestd_records.py).
+        The record that it makes has its own size. A reboot is over then. If Slurm refuses that slurmd, it says so by
+        its reason alone (slurmrestd_records.py).
         """
         if name not in self.records:
             self.records[name], all_gpus = Record(self.now, memory), True

@@ -6,8 +6,8 @@ later (waiting_for_node_boot in src/slurmctld/node_mgr.c, tag slurm-26-05-3-1). 
 it did (`slurmd -b`). That registration ends REBOOT_ISSUED, and the drain of `scontrol reboot ASAP`. A person's drain
 stays. After ResumeTimeout Slurm gives up: the node is DOWN until its slurmd registers, whether it booted or not.
 
-There is one pod for each reboot. If Slurm refuses its slurmd, the reboot is over (clients/slurm/slurmrestd_records.py),
-and the node is treated as any other that Slurm refuses.
+There is one pod for each reboot. If Slurm refuses its slurmd, the reboot is over (clients/slurm/slurmrestd_records.py).
+The node is then treated as any other that Slurm refuses.
 """
 
 from __future__ import annotations

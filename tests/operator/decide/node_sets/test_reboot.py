@@ -130,10 +130,8 @@ def test_a_node_gets_one_pod_for_each_reboot_whatever_slurm_refuses_it_for(cause
 
     def seen(reason: str) -> SlurmNode:
         states = ["DOWN", *held, "INVALID_REG", "REBOOT_ISSUED"]
-        times = {
-            "slurmd_start_time": {"number": int(NOW.timestamp())},
-            "reason_changed_at": {"number": int(NOW.timestamp())},
-        }
+        now = {"number": int(NOW.timestamp())}
+        times = {"slurmd_start_time": now, "reason_changed_at": now}
         record = {"name": "cpu-0", "state": states, "reason": reason, "reason_set_by_user": "slurm", "alloc_cpus": 0}
         return slurmrestd_records.node(msgspec.Raw(json.dumps({**record, **times}).encode()))
 
