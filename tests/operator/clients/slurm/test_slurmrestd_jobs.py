@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
@@ -16,7 +16,7 @@ UNKNOWN = SlurmError(Trouble.REFUSED, "Invalid job id specified", frozenset({201
 class OneAnswer(SlurmRest):
     """A slurmrestd with one answer; None is what it says of a job that slurmctld does not know."""
 
-    def __init__(self, jobs: list[dict[str, object]] | None) -> None:
+    def __init__(self, jobs: Sequence[Mapping[str, object]] | None) -> None:
         self.jobs = jobs
         self.asked: list[str] = []
 
