@@ -125,7 +125,8 @@ NOT_RESPONDING: Final = "Not responding"
 """Slurm's own reason for a node that went DOWN because it did not respond. No person set it."""
 REBOOT_TIMED_OUT: Final = "reboot timed out"
 """Slurm's own reason for a node that went DOWN because no slurmd registered after `scontrol reboot`."""
-REBOOTS: Final = ("reboot issued", REBOOT_TIMED_OUT, "reboot complete")
+REBOOT_ISSUED: Final = "reboot issued"
+REBOOTS: Final = (REBOOT_ISSUED, REBOOT_TIMED_OUT, "reboot complete")
 """The ending that Slurm adds to the reason of a node that `scontrol reboot` was asked for."""
 LOW_DISK: Final = "Low TmpDisk"
 """Slurm's own reason for the drain of a node that registered with less TmpDisk than its record."""

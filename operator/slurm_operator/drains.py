@@ -160,8 +160,12 @@ def is_held_for_repair(node: SlurmNode) -> bool:
 
 
 def is_liftable(node: SlurmNode) -> bool:
-    """Return whether the operator may lift the node's drain: its own, that of a new node, and Slurm's without cause."""
-    return owner(node) in _HOLDS | {Owner.NEW, Owner.UNTESTED} or is_refusal_over(node)
+    """Return whether the operator may lift the node's drain: its own, that of a new node, and Slurm's without cause.
+
+    Slurm lifts no drain of a node that it refuses (26.05, _valid_node_state_change).
+    """
+    is_ours = owner(node) in _HOLDS | {Owner.NEW, Owner.UNTESTED}
+    return (is_ours and "INVALID_REG" not in node.states) or is_refusal_over(node)
 
 
 def is_operators(node: SlurmNode) -> bool:

@@ -46,6 +46,11 @@ class FailingMachines(JudgedPasses):
     def a_machine_is_tainted_or_given_back(self, number: int) -> None:
         self.cluster.hosts[f"m-{number}"].tainted ^= True
 
+    @stateful.rule(number=ORDINALS)
+    def a_machine_loses_a_gpu_or_gets_it_back(self, number: int) -> None:
+        """Its next slurmd is refused then."""
+        self.cluster.hosts[f"m-{number}"].lacks_gpu ^= True
+
     @stateful.rule(number=ORDINALS, says=st.sampled_from(["True", "True", "False", "Unknown", ""]))
     def a_condition_of_a_machine_changes(self, number: int, says: str) -> None:
         self.cluster.hosts[f"m-{number}"].says = says

@@ -25,7 +25,7 @@ from contract import names, reasons
 from contract.policies import ReactionPolicy
 from tests.operator.played.played_clients import LeaseFor, PlayedApi, PlayedRest, finished
 from tests.operator.played.played_cluster import MOST, UNFIT, UNTESTED, Host, PlayedCluster
-from tests.operator.played.played_slurmctld import ADMINISTRATOR, ISSUED, TOO_LARGE
+from tests.operator.played.played_slurmctld import ADMINISTRATOR, ISSUED, REFUSALS
 
 MINUTE = 60
 DAY = datetime.timedelta(days=1)
@@ -209,7 +209,7 @@ class JudgedPasses(stateful.RuleBasedStateMachine):
         type(self).steps += 1
         for record, reason in ((self.cluster.records[name], reason) for name, reason in self.cluster.foreign.items()):
             assert record.is_held or record.base == "DOWN"
-            assert record.reason in (reason, TOO_LARGE) or record.reason.endswith(f": {reason}")
+            assert record.reason in (reason, *REFUSALS) or record.reason.endswith(f": {reason}")
             assert record.user in (ADMINISTRATOR, names.SLURM_USER), "only a reboot and a refusal are in Slurm's name"
 
     @stateful.invariant()
@@ -239,7 +239,8 @@ class JudgedPasses(stateful.RuleBasedStateMachine):
         self.one_bad_machine_holds_up_no_other()
         cluster.hosts = {name: Host() for name in cluster.hosts}
         self.one_pass()
-        lost = [name for name, said in cluster.foreign.items() if cluster.records[name].reason == TOO_LARGE != said]
+        told = {name: (cluster.records[name].reason, said) for name, said in cluster.foreign.items()}
+        lost = [name for name, (reason, said) in told.items() if reason in REFUSALS and reason != said]
         assert not lost, f"nobody reads any more why these are drained: {lost}"
         for name in [name for name, reason in cluster.foreign.items() if reason.startswith(reasons.PREFIX)]:
             del cluster.foreign[name]

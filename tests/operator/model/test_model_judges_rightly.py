@@ -13,7 +13,7 @@ from slurm_operator.state.slurm import SlurmNode
 from contract import names, reasons
 from tests.operator.model.random_walk import Model
 from tests.operator.played.played_cluster import BROKEN
-from tests.operator.played.played_slurmctld import Job
+from tests.operator.played.played_slurmctld import TOO_FEW, TOO_LARGE, Job
 
 
 def played(size: int) -> Model:
@@ -53,7 +53,7 @@ def test_a_repaired_node_that_is_smaller_than_its_record_waits_for_a_deep_queue_
     model.time_passes(90)
     goes_on(model, 6)
     record = model.cluster.records["cpu-1"]
-    assert (record.refused, record.user, model.cluster.pods["cpu-1"].memory) == (True, names.SLURM_USER, 1)
+    assert (record.refused, record.user, model.cluster.pods["cpu-1"].memory) == (TOO_LARGE, names.SLURM_USER, 1)
     assert not model.cluster.records["cpu-0"].is_held
     model.teardown()
 
@@ -112,7 +112,7 @@ def refused_under_a_persons_drain() -> Model:
 def test_a_persons_drain_keeps_its_words_when_slurm_refuses_the_node() -> None:
     model = refused_under_a_persons_drain()
     record = model.cluster.records["cpu-1"]
-    assert (record.reason, record.user, record.refused) == ("alice: bad fan", names.SLURM_USER, True)
+    assert (record.reason, record.user, record.refused) == ("alice: bad fan", names.SLURM_USER, TOO_LARGE)
     model.teardown()
     model.slurmctld_forgets_nodes({1})  # As somebody deletes its record: Slurm lifts no drain of such a node.
     model.all_settles()
@@ -199,16 +199,30 @@ def shrinking_in_a_deep_queue() -> Model:
 
 
 def test_a_rebooted_node_that_slurm_refuses_is_started_anew_once() -> None:
-    """Slurm refuses each pod under that record, which an update replaces when Slurm has given the reboot up."""
+    """Slurm refuses each pod under that record, which an update replaces."""
     model = played(2)
     for name, record in model.cluster.records.items():
         record.memory = model.cluster.pods[name].memory = 2
     model.an_administrator_reboots(1)
     model.slurm_issues_reboots()
     model.change_the_size_of_nodes(1)
+    goes_on(model, 12)
+    model.teardown()
+    assert (model.cluster.records["cpu-1"].memory, model.cluster.records["cpu-1"].reason) == (1, "")
+
+
+def test_a_rebooted_node_that_slurm_refuses_for_another_cause_is_started_anew_once() -> None:
+    model = played(2)
+    model.a_machine_loses_a_gpu_or_gets_it_back(1)
+    model.an_administrator_reboots(1)
+    model.slurm_issues_reboots()
+    before = model.cluster.pods["cpu-1"].uid
     goes_on(model, 2)
     pod = model.cluster.pods["cpu-1"].uid
     goes_on(model, 6)
-    assert model.cluster.pods["cpu-1"].uid == pod
+    assert model.cluster.pods["cpu-1"].uid == pod != before
+    assert model.cluster.records["cpu-1"].refused == TOO_FEW
+    model.a_machine_loses_a_gpu_or_gets_it_back(1)
+    goes_on(model, 1)
+    assert model.cluster.usable() == ["cpu-0", "cpu-1"]
     model.teardown()
-    assert (model.cluster.records["cpu-1"].memory, model.cluster.records["cpu-1"].reboot) == (1, "")

@@ -26,7 +26,7 @@ from tests.operator.played.played_cluster import (
     UPDATE_REASONS,
     PlayedCluster,
 )
-from tests.operator.played.played_slurmctld import ISSUED, TOO_LARGE
+from tests.operator.played.played_slurmctld import ISSUED, REFUSALS
 
 
 class LeaseFor(lease.Lease):
@@ -133,9 +133,9 @@ class PlayedRest(SlurmRest):
     async def drain(self, name: str, reason: str) -> None:
         record = self.cluster.records[name]
         assert name not in self.cluster.foreign, f"the drain of {name} is another's"
-        own = (UNFIT, BROKEN, TOO_LARGE, reasons.NEW, UNTESTED, *REMOVAL_REASONS)
+        own = (UNFIT, BROKEN, *REFUSALS, reasons.NEW, UNTESTED, *REMOVAL_REASONS)
         over = {reasons.UPDATE: own, reasons.NEW: (*OUR_REASONS, UNTESTED), UNTESTED: (reasons.NEW,)}
-        over[reasons.SCALE_IN] = (*UPDATE_REASONS, UNFIT, BROKEN, TOO_LARGE, reasons.NEW, UNTESTED)
+        over[reasons.SCALE_IN] = (*UPDATE_REASONS, UNFIT, BROKEN, *REFUSALS, reasons.NEW, UNTESTED)
         if reason in (reasons.NEW, reasons.SCALE_IN, UNTESTED) and record.reason.startswith(reasons.NODE):
             over[reason] = (record.reason,)
         k8s_nodes: tuple[str, ...] = (reasons.NEW, UNTESTED, *OUR_REASONS) if reason.startswith(reasons.NODE) else ()
@@ -157,7 +157,7 @@ class PlayedRest(SlurmRest):
 
     async def give_reason(self, name: str, reason: str) -> None:
         record = self.cluster.records[name]
-        assert record.refused and record.reason == TOO_LARGE, f"{name} has a reason: {record.reason}"
+        assert record.reason == record.refused != "", f"{name} has a reason: {record.reason}"
         assert reason.endswith(f": {self.cluster.foreign[name]}"), f"{reason} was never said of {name}"
         record.reason, record.user = reason, names.SLURM_USER
 

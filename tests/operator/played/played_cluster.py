@@ -13,7 +13,7 @@ from slurm_operator.state.slurm import Facts
 
 from contract import names, reasons
 from contract.policies import ReactionPolicy
-from tests.operator.played.played_slurmctld import ISSUED, NOW, PlayedSlurmctld, Record
+from tests.operator.played.played_slurmctld import ISSUED, NOW, TOO_FEW, PlayedSlurmctld, Record
 
 MOST = 6
 UNFIT = "pulumi-slurm:health gpus: 3 of 4 GPUs answer"
@@ -45,6 +45,7 @@ class Host:
     """A Kubernetes node: what it lacks, and what others and we said of it."""
 
     sick: bool = False
+    lacks_gpu: bool = False
     cordoned: bool = False
     tainted: bool = False
     away_since: datetime.datetime | None = None
@@ -59,7 +60,7 @@ class Host:
 
     @property
     def is_bad(self) -> bool:
-        return self.sick or not self.takes_pods or self.says != "False"
+        return self.sick or self.lacks_gpu or not self.takes_pods or self.says != "False"
 
     def taints(self) -> list[str]:
         if not (self.tainted or self.ours):
@@ -147,6 +148,8 @@ class PlayedCluster(PlayedSlurmctld):
                     self._register(name)
                 elif self.records[name].reboot == ISSUED:
                     continue  # Its slurmd is the one of before.
+                elif self.records[name].refused == TOO_FEW and not self.hosts[pod.k8s_node].lacks_gpu:
+                    self._register(name)  # slurmd tries that again and again.
                 self.return_to_service(name)
             self.look_at_itself(name)
         for name in staying:
@@ -183,7 +186,8 @@ class PlayedCluster(PlayedSlurmctld):
             record.undrain()
 
     def _register(self, name: str) -> None:
-        self.register(name, self.pods[name].memory, {drain.node: drain.reason for drain in self.drains})
+        pod, kept = self.pods[name], {drain.node: drain.reason for drain in self.drains}
+        self.register(name, pod.memory, kept, all_gpus=not self.hosts[pod.k8s_node].lacks_gpu)
 
     def long_checks_pass(self) -> None:
         """Untested nodes that are there and well pass (test_first_checks.py plays the jobs), and their drain ends."""
@@ -249,7 +253,8 @@ class PlayedCluster(PlayedSlurmctld):
         # Its drain for its host's sake lasts until it has looked again, and a repair until that is done.
         of_machine = (reasons.NODE, UNFIT, f"{reasons.REPAIR}{UNFIT.removeprefix(reasons.PREFIX)}")
         by_machine = record is not None and record.reason.startswith(of_machine)
-        return not (bad or by_machine or name in self.foreign)
+        lacks_gpu = record is not None and record.refused == TOO_FEW
+        return not (bad or by_machine or lacks_gpu or name in self.foreign)
 
     def lacks_features(self, name: str) -> bool:
         """Return whether a node's record has other features than its set declares."""

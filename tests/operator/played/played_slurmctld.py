@@ -14,17 +14,19 @@ from contract import names, reasons
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 ADMINISTRATOR = "alice"
 TOO_LARGE = "Low RealMemory"
+TOO_FEW = "gres/gpu count reported lower than configured (3 < 4)"
+REFUSALS = (TOO_LARGE, TOO_FEW)
 ASKED, ISSUED = "REBOOT_REQUESTED", "REBOOT_ISSUED"
 RESUME_TIMEOUT = datetime.timedelta(seconds=600)
 
 
 @dataclasses.dataclass
 class Record:
-    """slurmctld's record of a node; `memory` is that of the registration that made it."""
+    """slurmctld's record of a node; `memory` is that of the registration that made it. `refused` is why Slurm does."""
 
     started: datetime.datetime
     memory: int = 1
-    refused: bool = False
+    refused: str = ""
     reboot: str = ""
     rebooted: datetime.datetime = NOW
     base: str = "IDLE"
@@ -101,17 +103,22 @@ class PlayedSlurmctld:
 
     # What it does by itself.
 
-    def register(self, name: str, memory: int, kept: Mapping[str, str]) -> None:
-        """A node's slurmd begins; `kept` are the drains of others of which the operator remembers the words."""
+    def register(self, name: str, memory: int, kept: Mapping[str, str], *, all_gpus: bool = True) -> None:
+        """A node's slurmd begins; `kept` are the drains of others of which the operator remembers the words.
+
+        The record that it makes has its own size. A reboot is over then. If Slurm refuses that slurmd, it says so by
+        its reason alone (slurmrestd_records.py).
+        """
         if name not in self.records:
-            self.records[name] = Record(self.now, memory)
+            self.records[name], all_gpus = Record(self.now, memory), True
             self.records[name].drain(reasons.NEW, names.SLURM_USER, self.now)
         record = self.records[name]
-        record.started, record.refused = self.now, memory < record.memory
+        record.started, record.reboot = self.now, "" if record.reboot == ISSUED else record.reboot
+        record.refused = TOO_LARGE if memory < record.memory else "" if all_gpus else TOO_FEW
         if record.refused:
-            self._refuse(name, kept)  # It stays DOWN as it was rebooted, if it was (validate_node_specs).
-        else:
-            record.reboot = ""
+            self._refuse(name, kept)
+        elif record.is_held and record.reason == TOO_FEW:
+            self.foreign[name] = TOO_FEW  # Slurm leaves its drain, which a person lifts.
         self.return_to_service(name)
 
     def _refuse(self, name: str, kept: Mapping[str, str]) -> None:
@@ -120,12 +127,13 @@ class PlayedSlurmctld:
         if name in self.foreign and name in kept:
             self.foreign[name] = kept[name]
         elif record.failing:
-            self.foreign[name] = TOO_LARGE  # Slurm itself sets no node to FAIL, so that it stays somebody's.
+            self.foreign[name] = record.refused  # Slurm itself sets no node to FAIL, so that it stays somebody's.
         else:
             self.foreign.pop(name, None)  # Nobody knows of a drain that no pass has seen (limits.md).
         # It drains a node that serves; one that is out of service already only gets that reason.
         record.drained |= not record.failing and record.base != "DOWN"
-        record.reason, record.user, record.since = TOO_LARGE, names.SLURM_USER, self.now
+        if record.reason != record.refused:
+            record.reason, record.user, record.since = record.refused, names.SLURM_USER, self.now
 
     def return_to_service(self, name: str) -> None:
         """Its slurmd registers: Slurm takes back that it is DOWN, whoever said so (ReturnToService=2)."""
@@ -233,7 +241,7 @@ class PlayedSlurmctld:
         # A suspended job's node reads IDLE.
         works = any(job.has_cpus and job.state != "preempted" for job in there)
         states = {"MIXED" if works else record.base, "DYNAMIC_NORM"} | self.reserved.get(name, frozenset())
-        flags = {"DRAIN": record.drained, "FAIL": record.failing, "INVALID_REG": record.refused}
+        flags = {"DRAIN": record.drained, "FAIL": record.failing, "INVALID_REG": bool(record.refused)}
         states |= {flag for flag, set_now in flags.items() if set_now}
         states |= {record.reboot} - {""}
         states |= {"RESERVED", "MAINTENANCE"} if name in self.maintained() else set()

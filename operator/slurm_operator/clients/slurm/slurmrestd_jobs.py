@@ -56,8 +56,11 @@ class HangingJobs(Connection):
         await self._call("exclude_nodes", "POST", f"/job/{job_id}", wanted)
 
     async def _about_job(self, kind: type[_A], number: str) -> _A | None:
-        """Read what slurmctld says of a job; None if it has forgotten it."""
-        return await self._known_job(kind, "job", f"/job/{quote(number, safe='')}")
+        """Read what slurmctld says of a job; None if it has forgotten it.
+
+        Without flags slurmrestd asks for DETAIL as well: each core of each node, and GRES (26.05, _handle_job_get).
+        """
+        return await self._known_job(kind, "job", f"/job/{quote(number, safe='')}?flags=ALL")
 
     async def _known_job(self, kind: type[_A], call: str, path: str) -> _A | None:
         try:

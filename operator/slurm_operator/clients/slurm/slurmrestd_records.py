@@ -36,7 +36,7 @@ def node(raw: msgspec.Raw) -> SlurmNode:
     item = answers.decoded("node", raw, answers.Node)
     return SlurmNode(
         name=item.name,
-        states=states(item.name, item.state),
+        states=_states(item),
         reason=_reason(item),
         reason_user=item.reason_set_by_user,
         allocated_cpus=item.alloc_cpus,
@@ -50,6 +50,16 @@ def node(raw: msgspec.Raw) -> SlurmNode:
         weight=item.weight,
         topology=item.topology,
     )
+
+
+def _states(item: answers.Node) -> frozenset[str]:
+    """Return a node's states, without REBOOT_ISSUED once Slurm has refused the slurmd that came after the reboot.
+
+    slurmctld then leaves that flag for good, also after ResumeTimeout. It puts the cause in the place of the reason,
+    which ended with "reboot issued" (26.05, validate_node_specs).
+    """
+    is_over = "INVALID_REG" in item.state and reasons.REBOOT_ISSUED not in item.reason
+    return states(item.name, tuple(flag for flag in item.state if not (is_over and flag == "REBOOT_ISSUED")))
 
 
 def _reason(item: answers.Node) -> str:

@@ -6,15 +6,14 @@ later (waiting_for_node_boot in src/slurmctld/node_mgr.c, tag slurm-26-05-3-1). 
 it did (`slurmd -b`). That registration ends REBOOT_ISSUED, and the drain of `scontrol reboot ASAP`. A person's drain
 stays. After ResumeTimeout Slurm gives up: the node is DOWN until its slurmd registers, whether it booted or not.
 
-A registration that Slurm refuses does not end REBOOT_ISSUED (validate_node_specs there). With the same record it would
-refuse each further pod, so that an update then replaces pod and record together.
+There is one pod for each reboot. If Slurm refuses its slurmd, the reboot is over (clients/slurm/slurmrestd_records.py).
+The node is then treated as any other that Slurm refuses.
 """
 
 from __future__ import annotations
 
 from contract.conditions import Reason
 from slurm_operator.actions import DeletePod, Purpose
-from slurm_operator.decide.node_sets import records
 from slurm_operator.decide.nodes import slurm_nodes, waits
 from slurm_operator.decide.nodes.workers import NodeSetState, Worker
 from slurm_operator.findings import Finding, shown, under_way
@@ -23,15 +22,16 @@ from slurm_operator.state.slurm import SlurmNode
 
 def needs_full_listing(state: NodeSetState) -> bool:
     """Return whether full listings could lead to the restart of a pod."""
-    return any(_is_of_before(worker, worker.node) for worker in _to_reboot(state))
+    return any(_is_of_before(worker, worker.node) for worker in _there(state))
 
 
 def actions(state: NodeSetState) -> list[DeletePod]:
     """Return the deletions of pods whose nodes Slurm has rebooted."""
     if state.hold:
         return []
-    there = _to_reboot(state)
-    going = [worker for worker in there if _is_of_before(worker, worker.node) and _is_of_before(worker, worker.full)]
+    going = [
+        worker for worker in _there(state) if _is_of_before(worker, worker.node) and _is_of_before(worker, worker.full)
+    ]
     return [DeletePod(worker.name, worker.uid, Purpose.REBOOT, "as scontrol reboot asked") for worker in going]
 
 
@@ -46,15 +46,8 @@ def findings(state: NodeSetState) -> list[Finding]:
     return [*([under_way(Reason.NODES_REBOOT, told)] if there else []), *waiting]
 
 
-def _to_reboot(state: NodeSetState) -> list[Worker]:
-    """Nodes that are there, without those that Slurm refuses under their records."""
-    there = [worker for worker in state.workers.values() if worker.is_there]
-    return [worker for worker in there if not _is_refused_under_its_record(state, worker)]
-
-
-def _is_refused_under_its_record(state: NodeSetState, worker: Worker) -> bool:
-    node = worker.node
-    return node is not None and "INVALID_REG" in node.states and records.is_too_large(state, node)
+def _there(state: NodeSetState) -> list[Worker]:
+    return [worker for worker in state.workers.values() if worker.is_there]
 
 
 def _is_of_before(worker: Worker, node: SlurmNode | None) -> bool:

@@ -69,5 +69,7 @@ def untested(state: NodeSetState) -> list[Finding]:
 
 
 def _may_serve(worker: Worker) -> bool:
-    """Return whether a node may take jobs: its pod can't be evicted, and its Kubernetes node is not to be emptied."""
+    """Return whether a node may take jobs: Slurm takes it, its pod can't be evicted, its Kubernetes node is well."""
+    if worker.node and "INVALID_REG" in worker.node.states:
+        return False
     return not worker.is_evictable and case_of(worker)[0] in (Case.WELL, Case.UNKNOWN)

@@ -25,6 +25,7 @@ from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import UNREGISTERED_PATIENCE, NodeSetState, Worker
 from slurm_operator.drains import Owner
 from slurm_operator.findings import Finding, Severity, shown, under_way
+from slurm_operator.state.slurm import SlurmNode
 
 
 def outdated(state: NodeSetState) -> list[Worker]:
@@ -137,10 +138,17 @@ def holding_slots(state: NodeSetState) -> frozenset[str]:
     # This pass gives a node that is well again another drain (undrain.py), under which only the update holds it up.
     back = {worker.name for worker in there if worker.has_registered and remediate.is_over(state, worker)}
     holding = {worker.name: worker for worker in there if worker.drain is not Owner.K8S_NODE or worker.name in back}
-    faulty = {name for name, worker in holding.items() if worker.node and drains.is_at_fault(worker.node)} - back
+    faulty = {name for name, worker in holding.items() if _is_at_fault(state, worker.node)} - back
     newest = [worker for worker in state.members() if worker.pod and not worker.is_outdated]
     # One Kubernetes node may break at any time. If many break under the newest template, that template is the cause.
     return frozenset(holding if state.have_one_cause(len(faulty), len(newest)) else holding.keys() - faulty)
+
+
+def _is_at_fault(state: NodeSetState, node: SlurmNode | None) -> bool:
+    """Return whether a node drained itself for its hardware's sake, or Slurm refuses it for want of some."""
+    if node is None:
+        return False
+    return drains.is_at_fault(node) or ("INVALID_REG" in node.states and not records.has_other_size(state, node))
 
 
 def findings(state: NodeSetState) -> list[Finding]:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import json
 from typing import Any
 
+import msgspec
 import pytest
-from slurm_operator.actions import Action, DeletePod, DrainDown, Purpose
+from slurm_operator.actions import Action, DeletePod, DrainDown, Purpose, Undrain
+from slurm_operator.clients.slurm import slurmrestd_records
 from slurm_operator.decide.cluster import status
 from slurm_operator.decide.node_sets import full_listing, reboot, update
 from slurm_operator.decide.node_sets.node_set import decide
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state.kubernetes import K8sNode
-from slurm_operator.state.slurm import Facts, FullListing, SlurmJob, SlurmNode
+from slurm_operator.state.slurm import FullListing, SlurmJob, SlurmNode
 
 from contract.conditions import Reason
 from tests.operator.states.sets import NOW, changed, job, node
@@ -113,13 +116,36 @@ def test_a_node_that_an_update_took_keeps_its_slot_while_it_is_rebooted() -> Non
     assert update.holding_slots(two.seen({"cpu-0": person, "cpu-1": node("cpu-1")})) == frozenset()
 
 
-@pytest.mark.parametrize(("memory_mib", "restart"), [(2, []), (1, RESTART)])
-def test_a_rebooted_node_that_slurm_refuses_under_its_record_gets_no_further_pod(
-    memory_mib: int, restart: list[DeletePod]
-) -> None:
-    size = there()
-    assert size.workload
-    size = dataclasses.replace(size, workload=dataclasses.replace(size.workload, facts=Facts(1, 1)))
-    reason = "Low RealMemory (reported:1 < 100.00% of configured:2)"
-    seen = dataclasses.replace(rebooted("DOWN", "INVALID_REG", facts=Facts(1, memory_mib)), reason=reason)
-    assert reboot.actions(size.seen({"cpu-0": seen}, FullListing({"cpu-0": seen}, ()))) == restart
+CAUSES = [
+    "Low RealMemory (reported:1 < 100.00% of configured:2)",
+    "gres/gpu count reported lower than configured (3 < 4)",
+    "Reported active features (a) are not a superset of currently active changeable features (b)",
+]
+
+
+@pytest.mark.parametrize("held", [(), ("DRAIN",)])
+@pytest.mark.parametrize("cause", CAUSES)
+def test_a_node_gets_one_pod_for_each_reboot_whatever_slurm_refuses_it_for(cause: str, held: tuple[str, ...]) -> None:
+    """Slurm says REBOOT_ISSUED for good then. It writes the cause when the new pod is there already."""
+
+    def seen(reason: str) -> SlurmNode:
+        states = ["DOWN", *held, "INVALID_REG", "REBOOT_ISSUED"]
+        now = {"number": int(NOW.timestamp())}
+        times = {"slurmd_start_time": now, "reason_changed_at": now}
+        record = {"name": "cpu-0", "state": states, "reason": reason, "reason_set_by_user": "slurm", "alloc_cpus": 0}
+        return slurmrestd_records.node(msgspec.Raw(json.dumps({**record, **times}).encode()))
+
+    assert decided(there(), seen(f"{cause} : reboot issued")) == RESTART, (
+        "it was refused before somebody asked for that"
+    )
+    assert decided(there(), seen(cause)) == []
+    assert decided(there(), seen("bad fan")) == [], "and then somebody drained it"
+    assert not status.node_set(there().seen({"cpu-0": seen(cause)}))[1].progressing
+
+
+def test_a_drain_of_ours_is_not_lifted_while_slurm_refuses_the_node() -> None:
+    """Slurm would refuse that at each pass."""
+    back = node("cpu-0", "IDLE", "DRAIN", reason="pulumi-slurm:scale-in", reason_user="slurm")
+    refused = dataclasses.replace(back, states=back.states | {"INVALID_REG"})
+    assert decided(there(), back) == [Undrain("cpu-0")]
+    assert decided(there(), refused) == []

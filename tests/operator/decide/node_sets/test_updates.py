@@ -16,7 +16,7 @@ from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.parse.resources import parse_node_set
 from slurm_operator.state.kubernetes import K8sNode, Pod, Taint
 from slurm_operator.state.resources import RemovalPolicy, Restart, UpdatePolicy
-from slurm_operator.state.slurm import FullListing, Running, SlurmNode
+from slurm_operator.state.slurm import Facts, FullListing, Running, SlurmNode
 
 from contract import reasons
 from tests.operator.states.seen_clusters import world
@@ -128,6 +128,15 @@ def test_a_node_that_its_machine_or_its_repair_gives_back_holds_its_slot_at_once
     size = dataclasses.replace(size, k8s_nodes={"k8s-3": K8sNode()}, first_checks=("bandwidth",))
     there = [*ALL_IDLE[:2], node("cpu-2", "IDLE", "DRAIN", **drain)]
     assert decide(size, there) == [Drain("cpu-2", f"{reasons.UNTESTED}bandwidth")], "and none of cpu-1"
+
+
+def test_a_node_that_slurm_refuses_for_want_of_hardware_holds_no_slot() -> None:
+    size = remembering(state([pod("cpu-0"), pod("cpu-1"), pod("cpu-2", NEW)]), "cpu-2")
+    lacking = node("cpu-2", "IDLE", "DRAIN", "INVALID_REG", reason="gres/gpu count reported lower", reason_user="slurm")
+    for declared, begun in ((Facts(2, 8), ["cpu-1"]), (Facts(2, 4), [])):
+        there = [*ALL_IDLE[:2], dataclasses.replace(lacking, facts=Facts(2, 8))]
+        found = decide(changed(size, facts=declared), there)
+        assert [each.node for each in found if isinstance(each, Drain) and each.node != "cpu-2"] == begun
 
 
 def test_nodes_that_break_together_under_a_new_template_hold_their_slots() -> None:
