@@ -249,7 +249,9 @@ def answer(
     handler = object.__new__(_Handler)
     handler.slurm = slurm
     slurm.calls.append((method, path))
-    return handler._do(method, path, {name: [value] for name, value in query.items()}, body, "slurm")
+    url = urlsplit(path)
+    asked = {**parse_qs(url.query), **{name: [value] for name, value in query.items()}}
+    return handler._do(method, url.path, asked, body, "slurm")
 
 
 class FakeSlurmrestd:
