@@ -59,7 +59,7 @@ const char *step_fault(const void *buffer, uint16_t version) {
         return NULL; /* Slurm can't read it, either. */
     if (nodes > MOST_NODES)
         return "a step on more than 65536 nodes";
-    if (cpus > MOST_CPUS)
+    if (cpus > MOST_CPUS && !(cpus == NO_VALUE && tasks == NO_VALUE)) /* srun -c alone sends both. */
         return "a step with more CPUs than a cluster has";
     if (!threads[0] && !threads[1])
         return "a step with no threads for a core";

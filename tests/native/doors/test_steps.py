@@ -33,6 +33,7 @@ def step(tasks: int, threads: int, cpus: str, flags: int = 0, nodes: int = 1, to
         (step(1, 0xFFFE, "", nodes=1 << 31), "refused"),
         (step(1, 0xFFFE, "", total=1 << 24), "read"),
         (step(1, 0xFFFE, "", total=(1 << 31) - 1), "refused"),
+        (step(NO_VALUE, 0xFFFE, "cpu:2", total=NO_VALUE), "read"),
     ],
     ids=[
         "plain",
@@ -45,6 +46,7 @@ def step(tasks: int, threads: int, cpus: str, flags: int = 0, nodes: int = 1, to
         "too many nodes",
         "CPUs",
         "too many CPUs",
+        "srun -c2 alone",
     ],
 )
 def test_slurmctld_takes_no_step_by_whose_numbers_it_ends(ask: Ask, asked: str, becomes: str) -> None:
