@@ -8,15 +8,39 @@ import pytest
 
 from tests.native.message_programs import ALICE, NO_VALUE, STEP_BYTES, Ask, signed
 
-STEP_CREATE = 5001
+STEP_CREATE, NO_SHORT = 5001, 0xFFFE
+ARBITRARY, PLANE = 3, 4
+MANY = "gres/gpu:2147483647"
 
 
-def step(tasks: int, threads: int, cpus: str, flags: int = 0, nodes: int = 1, total: int = 1) -> str:
-    """A request for a step, as the probe takes a launch: what stands before the text of its CPUs, and that text."""
-    body = struct.pack("!QIIIIIII", 0, 1, NO_VALUE, NO_VALUE, NO_VALUE, ALICE, 1, nodes) + bytes(3 * 4)
+def text(value: str) -> bytes:
+    """Packs a text as Slurm does."""
+    return struct.pack("!I", len(value) + 1) + value.encode() + b"\0" if value else bytes(4)
+
+
+def step(
+    tasks: int,
+    threads: int,
+    cpus: str,
+    flags: int = 0,
+    nodes: int = 1,
+    total: int = 1,
+    least: int = 1,
+    distribution: int = 1,
+    plane: int = 0,
+    names: str = "",
+    gpu_tasks: int = NO_SHORT,
+    gpus: tuple[str, str, str] = ("", "", ""),
+) -> str:
+    """A request for a step, as the probe takes a launch: what stands before the text of its CPUs, and that text.
+
+    gpus has the CPUs for a GPU, the GPUs, and those for a node.
+    """
+    body = struct.pack("!QIIIIIII", 0, 1, NO_VALUE, NO_VALUE, NO_VALUE, ALICE, least, nodes) + bytes(3 * 4)
     body += struct.pack("!IIIIIQIHH", total, 0, 0, 0, tasks, 0, 0, threads, 0xFFFF)
-    body += struct.pack("!HIHHHHII", 0, 1, 0, 0, 0, 0, 1, flags)
-    body += struct.pack("!I4sIIIII", 4, b"a\0\0\0", 0, 0, 0, 0, 0) + bytes(4 + 3 * 4 + 2 + 10 * 4)
+    body += struct.pack("!HIHHHHII", 0, distribution, plane, 0, 0, 0, 1, flags)
+    body += text("a") + bytes(2 * 4) + text(names) + bytes(4 * 4) + text(gpus[0]) + bytes(4)
+    body += struct.pack("!H", gpu_tasks) + bytes(7 * 4) + text(gpus[1]) + text(gpus[2]) + bytes(4)
     return f"launch:{body.hex()}:{cpus}:{signed()}"
 
 
@@ -34,6 +58,18 @@ def step(tasks: int, threads: int, cpus: str, flags: int = 0, nodes: int = 1, to
         (step(1, 0xFFFE, "", total=1 << 24), "read"),
         (step(1, 0xFFFE, "", total=(1 << 31) - 1), "refused"),
         (step(NO_VALUE, 0xFFFE, "cpu:2", total=NO_VALUE), "read"),
+        (step(1, 0xFFFE, "", least=0), "refused"),
+        (step(1, 0xFFFE, "", distribution=ARBITRARY, names=", "), "refused"),
+        (step(2, 0xFFFE, "", distribution=ARBITRARY, names="n1,n1"), "read"),
+        (step(4, 0xFFFE, "", distribution=PLANE, plane=2), "read"),
+        (step(4, 0xFFFE, "", distribution=PLANE, plane=0xFFFD), "refused"),
+        (step(4, 0xFFFE, "", total=32, gpus=("gres/gpu:8", "cpu:32,gres/gpu:1080ti:4", "")), "read"),
+        (step(1, 0xFFFE, "", gpus=("gres/gpu:1", MANY, "")), "refused"),
+        (step(1, 0xFFFE, "", least=2, gpus=("gres/gpu:1", "", "gres/gpu:a=16M")), "refused"),
+        (step((1 << 31) - 1, 0xFFFE, "gres/gpu:1", gpus=("gres/gpu:1", "", "")), "refused"),
+        (step(2, 0xFFFE, "", total=3, gpu_tasks=2, gpus=("", "gres/gpu:1,gres/gpu:b", "")), "read"),
+        (step(2, 0xFFFE, "", total=3, gpu_tasks=2, gpus=("", MANY, "")), "refused"),
+        (step(1, 0xFFFE, "", gpus=("", MANY, "")), "read"),
     ],
     ids=[
         "plain",
@@ -47,6 +83,18 @@ def step(tasks: int, threads: int, cpus: str, flags: int = 0, nodes: int = 1, to
         "CPUs",
         "too many CPUs",
         "srun -c2 alone",
+        "no nodes",
+        "no names of nodes",
+        "names of nodes",
+        "planes",
+        "too large planes",
+        "CPUs for a GPU",
+        "CPUs for too many GPUs",
+        "CPUs for too many GPUs of a node",
+        "CPUs for the GPUs of too many tasks",
+        "tasks for a GPU",
+        "tasks for too many GPUs",
+        "too many GPUs, which slurmctld refuses",
     ],
 )
 def test_slurmctld_takes_no_step_by_whose_numbers_it_ends(ask: Ask, asked: str, becomes: str) -> None:
