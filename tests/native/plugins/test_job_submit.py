@@ -18,12 +18,12 @@ def submit(tmp_path_factory: pytest.TempPathFactory) -> Submit:
     """Has the plugin judge a job, and gives its sentence."""
     probe = tmp_path_factory.mktemp("submit") / "probe"
     sources = (HERE / "job_submit_probe.c", NATIVE / "plugins" / "job_submit_jail.c")
-    command = ["gcc", "-D_GNU_SOURCE", "-g", "-fsanitize=address,undefined", "-o", probe, *sources]
+    command = ["gcc", "-D_GNU_SOURCE", "-g", "-fsanitize=address,undefined", "-o", str(probe), *map(str, sources)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
 
     def submitted(line: int | str = 9, arguments: str = "9", spank: str = "SPANK_A=1,B=") -> str:
-        command = [probe, str(line), arguments, spank]
+        command = [str(probe), str(line), arguments, spank]
         environ = {"ASAN_OPTIONS": "detect_leaks=0"}
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environ)
         assert done.returncode == 0, done.stderr
