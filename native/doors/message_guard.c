@@ -12,6 +12,7 @@
  *   - slurmctld takes no accounting from users, and finds the job of a step by its ordinary number;
  *   - slurmctld takes heterogeneous jobs that name a bounded number of nodes (components_guard.c);
  *   - slurmctld takes no step with numbers by which it would divide by zero (step_guard.c);
+ *   - slurmctld adds up as many tasks as it can count (layout_guard.c);
  *   - srun, salloc, sattach and swait read, at their own ports, messages of root, SlurmUser and their own user;
  *   - none of them waits for a stranger (client_guard.c);
  *   - slurmdbd reads nothing from a connection that has not named its user (persist_guard.c);
@@ -322,6 +323,7 @@ __attribute__((constructor)) static void stand_guard(void) {
     forward_find();
     hostlist_find_real();
     http_find();
+    layout_find();
     length_find();
     persist_find();
     slow_readers_find();

@@ -63,7 +63,7 @@ void credential_begin(void);
 enum launch_verdict credential_judge(void);
 
 /* step_guard.c: the fault of a request for a step, or NULL. */
-const char *step_fault(const void *buffer, uint16_t version);
+const char *step_fault(void *buffer, uint16_t version);
 
 /* components_guard.c: both stand around slurmctld's reading of a user's message. */
 void components_begin(const char *type);
@@ -104,6 +104,9 @@ void hostlist_find_real(void);
 
 /* http_guard.c */
 void http_find(void);
+
+/* layout_guard.c */
+void layout_find(void);
 
 /* length_guard.c */
 void length_find(void);

@@ -39,6 +39,18 @@ struct plan {
     const struct task_sizes *tasks;
 };
 
+/* The first fields of slurm_step_layout_t. */
+struct layout {
+    void *cpus;
+    uint32_t cpu_numbers;
+    void *cpu_counts, *addresses;
+    uint32_t nodes;
+    char *names;
+    uint16_t plane, version;
+    uint16_t *node_tasks;
+    uint32_t tasks;
+};
+
 int slurm_unpack_msg_and_forward(void *message, void *origin, int file, void *buffer);
 int slurm_unpack_received_msg(void *message, int file, void *buffer);
 int slurm_receive_msg(void *connection, void *message, int timeout);
@@ -68,6 +80,7 @@ ssize_t conn_g_recv(void *connection, void *bytes, size_t size);
 ssize_t conn_g_sendv(void *connection, const struct iovec *parts, int number);
 int conmgr_set_params(const char *parameters);
 int topology_g_eval_nodes(struct plan *plan);
+void slurm_step_layout_merge(struct layout *sum, struct layout *other);
 void conmgr_init(int threads, int default_threads, int number);
 int on_rpc_connection_data(struct arguments arguments, void *argument);
 void resize_input_buffer(struct arguments arguments, void *size);

@@ -2,6 +2,9 @@
  *   - It divides by the threads of a core (_pick_step_cores), and by the nodes (gres_stepmgr_step_test_per_step). It
  *     divides by the CPUs for a task if it counts the tasks itself (_set_max_num_tasks).
  *   - It gets no memory for so many CPUs. It multiplies by GPUs, too, and then counts with 32 bits.
+ *   - It keeps the nodes of an external launcher's step as they were listed, and counts those that come twice once
+ *     (_build_ext_launcher_step). Then it reads beyond its memory (slurm_step_layout_merge). mpirun lists each once, so
+ *     the list's own order is dropped.
  *   - It counts a node's tasks with 16 bits, and never ends to place more (_task_layout_plane).
  * Refuses long ones: slurmctld keeps a step's texts while it runs or waits, and bounds few of them. */
 #include "body_reader.h"
@@ -26,11 +29,13 @@
 #define TO_FLAGS 10                 /* Ports, whether it waits, and srun's own number. */
 #define EXTERNAL_LAUNCHER (1U << 8) /* SSF_EXT_LAUNCHER: has no tasks. */
 #define DISTRIBUTION 0xffffU        /* SLURM_DIST_STATE_BASE */
+#define BLOCK 1
 #define ARBITRARY 3
 #define PLANE 4
 
 struct step {
     uint32_t least_nodes, nodes, cpus, tasks, threads, distribution, plane, flags, tasks_for_gpu;
+    unsigned char *distribution_at;
     const char *node_list, *cpus_for_gpu, *of_step, *of_node, *of_task;
 };
 
@@ -61,6 +66,7 @@ static bool read_step(struct reader reader, uint16_t version, struct step *step)
     take(&reader, TO_THREADS);
     step->threads = short_number(&reader);
     take(&reader, TO_DISTRIBUTION);
+    step->distribution_at = (unsigned char *)reader.at;
     step->distribution = number(&reader) & DISTRIBUTION;
     step->plane = short_number(&reader);
     take(&reader, TO_FLAGS);
@@ -142,7 +148,12 @@ static bool multiplies_too_much(const struct step *step) {
     return named * cpus > MOST_CPUS;
 }
 
-const char *step_fault(const void *buffer, uint16_t version) {
+static void drop_order(const struct step *step) {
+    if ((step->flags & EXTERNAL_LAUNCHER) && step->distribution == ARBITRARY)
+        step->distribution_at[3] = BLOCK;
+}
+
+const char *step_fault(void *buffer, uint16_t version) {
     struct reader reader = reader_of(buffer);
     if (reader.left > STEP_BYTES)
         return "a step whose command line and paths are longer than 1 MiB";
@@ -162,6 +173,7 @@ const char *step_fault(const void *buffer, uint16_t version) {
         return "a step with planes of more than 16384 tasks";
     if (multiplies_too_much(&step))
         return "a step with more CPUs or tasks for its GPUs than a cluster has";
+    drop_order(&step);
     bool is_unknown = counts_tasks && !(step.flags & EXTERNAL_LAUNCHER) && !has_cpus(step.of_task);
     return is_unknown ? "a step with no number of tasks, nor of CPUs" : NULL;
 }

@@ -110,6 +110,11 @@ void auth_g_get_ids(void *token, uid_t *uid, gid_t *gid) {
     *gid = 0;
 }
 
+#define STEP_CREATE 5001
+#define DISTRIBUTION_AT 89 /* The last byte of each, without texts before. */
+#define FLAGS_AT 104       /* SSF_EXT_LAUNCHER alone is in it. */
+#define ARBITRARY 3
+
 /* A message inside of another. Slurm calls by its table of symbols, as no function calls itself. */
 static int read_inside(struct message *message, void *buffer) {
     static int (*volatile read)(void *, void *) = unpack_msg;
@@ -131,6 +136,8 @@ int unpack_msg(void *message, void *buffer) {
         return read_inside(message, buffer);
     pthread_mutex_lock(&lock);
     pthread_mutex_unlock(&lock);
+    if (received->type == STEP_CREATE && received->data[FLAGS_AT] && received->data[DISTRIBUTION_AT] == ARBITRARY)
+        return 1; /* Slurm's own would keep the order of an external launcher's nodes. */
     if (!strncmp(reading, "launch:", strlen("launch:"))) {
         const char *hex = reading + strlen("launch:");
         ((struct message *)buffer)->numbers_read = (uint32_t)(strchr(hex, ':') - hex) / 2;
@@ -177,6 +184,10 @@ void *hostlist_create_dims(const char *list, int dimensions) {
 /* As many tasks as fit a node with 12 CPUs. */
 int topology_g_eval_nodes(struct plan *plan) {
     return 12 / plan->tasks->cpus_per_task;
+}
+
+void slurm_step_layout_merge(struct layout *sum, struct layout *other) {
+    sum->tasks += other->tasks;
 }
 
 int hostlist_split_treewidth(void *hosts, void ***parts, int *count, uint16_t width) {

@@ -124,6 +124,12 @@ static int split(void) {
     return hostlist_split_treewidth(NULL, NULL, &width, 2) != 1 || printf("%d", width) < 0;
 }
 
+static int merge(const char *tasks) {
+    struct layout sum = {.tasks = 40000}, other = {.tasks = (uint32_t)strtoul(tasks, NULL, 10)};
+    slurm_step_layout_merge(&sum, &other);
+    return printf("%u", sum.tasks) < 0;
+}
+
 static int plan(const char *cpus_per_task) {
     struct task_sizes tasks = {.cpus_per_task = (uint16_t)strtoul(cpus_per_task, NULL, 10)};
     struct plan plan = {.tasks = &tasks};
@@ -145,6 +151,8 @@ int main(int argc, char *argv[]) {
         return ask_at_once(argv[3]);
     if (!strcmp(argv[4], "splits"))
         return split();
+    if (!strcmp(argv[4], "merges"))
+        return merge(argv[3]);
     if (!strcmp(argv[4], "plans"))
         return plan(argv[3]);
     struct message message = {

@@ -66,6 +66,10 @@ def test_no_node_fits_a_job_whose_tasks_have_no_cpu(ask: Ask) -> None:
     assert [ask("slurmctld", 0, ALICE, cpus, "plans") for cpus in ("3", "0")] == ["4", "-1"]
 
 
+def test_slurmctld_adds_up_as_many_tasks_as_it_can_count(ask: Ask) -> None:
+    assert [ask("slurmctld", 0, ALICE, tasks, "merges") for tasks in ("25535", "25536")] == ["65535", "40000"]
+
+
 @pytest.mark.parametrize(
     ("length", "rest", "became"),
     [
