@@ -5,6 +5,8 @@
  *   - It keeps the nodes of an external launcher's step as they were listed, and counts those that come twice once
  *     (_build_ext_launcher_step). Then it reads beyond its memory (slurm_step_layout_merge). mpirun lists each once, so
  *     the list's own order is dropped.
+ *   - It numbers a job's steps onward from the greatest number, and does not start with a job that has none left
+ *     (create_step_record).
  *   - It counts a node's tasks with 16 bits, and never ends to place more (_task_layout_plane).
  * Refuses long ones: slurmctld keeps a step's texts while it runs or waits, and bounds few of them. */
 #include "body_reader.h"
@@ -19,10 +21,12 @@
 #define NO_SHORT 0xfffeU               /* NO_VAL16 */
 #define WITH_CONTAINER_TYPE (45U << 8) /* SLURM_26_05_PROTOCOL_VERSION */
 #define WITH_PATHS (43U << 8)          /* SLURM_25_05_PROTOCOL_VERSION: the folder, and three files. */
-#define TO_NODES 8                     /* The array's task, and the user. */
+#define TO_STEP 12                     /* The job's numbers. */
+#define TO_NODES 12                    /* The component, the array's task, and the user. */
 #define MOST_NODES 65536
 #define MOST_CPUS (MOST_NODES * 256U)
 #define MOST_PLANE 16384
+#define MOST_STEPS 0xf0000000U /* SLURM_MAX_NORMAL_STEP_ID is 0xfffffff0. */
 #define FREQUENCIES 12
 #define TO_THREADS 12               /* Memory and time. */
 #define TO_DISTRIBUTION 4           /* Tasks for a core, and the first node. */
@@ -34,7 +38,7 @@
 #define PLANE 4
 
 struct step {
-    uint32_t least_nodes, nodes, cpus, tasks, threads, distribution, plane, flags, tasks_for_gpu;
+    uint32_t number, least_nodes, nodes, cpus, tasks, threads, distribution, plane, flags, tasks_for_gpu;
     unsigned char *distribution_at;
     const char *node_list, *cpus_for_gpu, *of_step, *of_node, *of_task;
 };
@@ -56,7 +60,9 @@ static const char *text(struct reader *reader) {
 }
 
 static bool read_step(struct reader reader, uint16_t version, struct step *step) {
-    take(&reader, STEP_ID + TO_NODES);
+    take(&reader, TO_STEP);
+    step->number = number(&reader);
+    take(&reader, TO_NODES);
     step->least_nodes = number(&reader);
     step->nodes = number(&reader);
     skip_texts(&reader, version >= WITH_CONTAINER_TYPE ? 3 : 2);
@@ -160,6 +166,8 @@ const char *step_fault(void *buffer, uint16_t version) {
     struct step step;
     if (!read_step(reader, version, &step))
         return NULL; /* Slurm can't read it, either. */
+    if (step.number > MOST_STEPS && step.number != NO_VALUE)
+        return "a step with one of the last numbers";
     if (!step.least_nodes || (step.distribution == ARBITRARY && step.node_list && !has_a_name(step.node_list)))
         return "a step on no nodes";
     if (step.nodes > MOST_NODES)

@@ -30,13 +30,14 @@ def step(
     plane: int = 0,
     names: str = "",
     gpu_tasks: int = NO_SHORT,
+    number: int = NO_VALUE,
     gpus: tuple[str, str, str] = ("", "", ""),
 ) -> str:
     """A request for a step, as the probe takes a launch: what stands before the text of its CPUs, and that text.
 
     gpus has the CPUs for a GPU, the GPUs, and those for a node.
     """
-    body = struct.pack("!QIIIIIII", 0, 1, NO_VALUE, NO_VALUE, NO_VALUE, ALICE, least, nodes) + bytes(3 * 4)
+    body = struct.pack("!QIIIIIII", 0, 1, number, NO_VALUE, NO_VALUE, ALICE, least, nodes) + bytes(3 * 4)
     body += struct.pack("!IIIIIQIHH", total, 0, 0, 0, tasks, 0, 0, threads, 0xFFFF)
     body += struct.pack("!HIHHHHII", 0, distribution, plane, 0, 0, 0, 1, flags)
     body += text("a") + bytes(2 * 4) + text(names) + bytes(4 * 4) + text(gpus[0]) + bytes(4)
@@ -58,6 +59,8 @@ def step(
         (step(1, 0xFFFE, "", total=1 << 24), "read"),
         (step(1, 0xFFFE, "", total=(1 << 31) - 1), "refused"),
         (step(NO_VALUE, 0xFFFE, "cpu:2", total=NO_VALUE), "read"),
+        (step(1, 0xFFFE, "", number=7), "read"),
+        (step(1, 0xFFFE, "", number=0xFFFFFFF5), "refused"),
         (step(1, 0xFFFE, "", least=0), "refused"),
         (step(1, 0xFFFE, "", distribution=ARBITRARY, names=", "), "refused"),
         (step(2, 0xFFFE, "", distribution=ARBITRARY, names="n1,n1"), "read"),
@@ -84,6 +87,8 @@ def step(
         "CPUs",
         "too many CPUs",
         "srun -c2 alone",
+        "a number",
+        "one of the last numbers",
         "no nodes",
         "no names of nodes",
         "names of nodes",
