@@ -71,7 +71,15 @@ static bool has_each_its_name(char *const *variables, uint32_t count) {
     return true;
 }
 
-/* Returns what is wrong with a job's texts, or NULL. */
+/* slurmctld (26.05) keeps these as they come, and does not start with a job that has another one ("Incomplete job state
+ * save file"). Nobody can change them for a job that waits. */
+static bool has_odd_switches(const job_desc_msg_t *job) {
+    return (job->contiguous > 1 && job->contiguous != NO_VAL16) ||
+           (job->overcommit > 1 && job->overcommit != NO_VAL8) ||
+           (job->kill_on_node_fail > 1 && job->kill_on_node_fail != NO_VAL16);
+}
+
+/* Returns what is wrong with a job's texts and numbers, or NULL. */
 static const char *fault(const job_desc_msg_t *job) {
     if (length_of(job->spank_job_env, job->spank_job_env_size) > MOST_OF_SPANK)
         return "the variables for prologs are longer than 64 KiB";
@@ -82,6 +90,8 @@ static const char *fault(const job_desc_msg_t *job) {
     /* slurmctld (26.05) then looks for its federation, and ends (SIGSEGV): a cluster is in none here. */
     if (job->fed_siblings_active || job->fed_siblings_viable)
         return "the job names clusters of a federation, and there is none: leave them out";
+    if (has_odd_switches(job))
+        return "contiguous, overcommit and kill_on_node_fail are 0 or 1";
     if (length_of_unbounded(job) + length_of(job->argv, job->argc) > MOST_KEPT)
         return "the command line, the script's arguments and names are longer than 1 MiB: write them to a file";
     return NULL;

@@ -47,6 +47,12 @@ int main(int argc, char *argv[]) {
         job.container = text_of(argv[1] + 1);
     else if (argv[1][0] == 'f') /* Clusters of a federation. */
         job.fed_siblings_viable = strtoul(argv[1] + 1, NULL, 10);
+    else if (argv[1][0] == 'n')
+        job.contiguous = (uint16_t)strtoul(argv[1] + 1, NULL, 10);
+    else if (argv[1][0] == 'o')
+        job.overcommit = (uint8_t)strtoul(argv[1] + 1, NULL, 10);
+    else if (argv[1][0] == 'k')
+        job.kill_on_node_fail = (uint16_t)strtoul(argv[1] + 1, NULL, 10);
     else
         job.submit_line = text_of(argv[1]);
     job.argv = texts[0];

@@ -66,6 +66,12 @@ def test_a_job_of_a_federation_is_refused(submit: Submit) -> None:
     assert submit("f1").startswith("the job names clusters of a federation")
 
 
+@pytest.mark.parametrize(("switch", "unset"), [("n", 0xFFFE), ("o", 0xFE), ("k", 0xFFFE)])
+def test_a_job_with_which_slurmctld_would_not_start_again_is_refused(submit: Submit, switch: str, unset: int) -> None:
+    assert submit(f"{switch}1") == submit(f"{switch}{unset}") == "taken\n"
+    assert submit(f"{switch}7").startswith("contiguous, overcommit and kill_on_node_fail are 0 or 1")
+
+
 @pytest.mark.parametrize(
     ("line", "arguments"),
     [(1025 * KIB, "9"), (9, f"{600 * KIB},{500 * KIB}"), (500 * KIB, f"{600 * KIB}"), (f"c{1025 * KIB}", "9")],
