@@ -179,7 +179,7 @@ class Jail:
             "SUDO_UID": str(BOSS),
         }
         return subprocess.run(
-            ["unshare", "--mount", "sh", "-ec", mounts + script],
+            ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-ec", mounts + script],
             env=variables | environment, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
 
