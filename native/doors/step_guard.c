@@ -2,11 +2,11 @@
  *   - It divides by the threads of a core (_pick_step_cores), and by the nodes (gres_stepmgr_step_test_per_step). It
  *     divides by the CPUs for a task if it counts the tasks itself (_set_max_num_tasks).
  *   - It gets no memory for so many CPUs. It multiplies by GPUs, too, and then counts with 32 bits.
- *   - It keeps the nodes of an external launcher's step as they were listed, and counts those that come twice once
+ *   - It keeps the nodes of an external launcher's step as they were listed. It counts a node once that comes twice
  *     (_build_ext_launcher_step). Then it reads beyond its memory (slurm_step_layout_merge). mpirun lists each once, so
  *     the list's own order is dropped.
- *   - It numbers a job's steps onward from the greatest number, and does not start with a job that has none left
- *     (create_step_record).
+ *   - It numbers a job's steps onward from the greatest number (create_step_record). It does not start with a job that
+ *     has none left.
  *   - It counts a node's tasks with 16 bits, and never ends to place more (_task_layout_plane).
  * Refuses long ones: slurmctld keeps a step's texts while it runs or waits, and bounds few of them. */
 #include "body_reader.h"
@@ -115,14 +115,16 @@ static double number_of(const char *entry, size_t size) {
         return 1;
     if (!left)
         return count;
-    const char *found = strchr("kmgtp", *unit | ' ');
-    bool is_unit = found && (left == 1 || (left <= 3 && (unit[left - 1] | ' ') == 'b'));
-    for (const char *of = "kmgtp"; is_unit && of <= found; of++)
+    static const char units[] = "kmgtp";
+    const char *power = strchr(units, *unit | ' ');
+    if (!power || (left > 1 && (left > 3 || (unit[left - 1] | ' ') != 'b')))
+        return 1;
+    for (ptrdiff_t i = 0; i <= power - units; i++)
         count *= 1024;
-    return is_unit ? count : 1;
+    return count;
 }
 
-/* How many GPUs, or what else is counted so, a text names. It is at least what slurmctld reads (slurm_get_next_tres).
+/* Returns how many GPUs a text names, or what else is counted so: at least what slurmctld reads (slurm_get_next_tres).
  */
 static double resources(const char *list) {
     double sum = 0;

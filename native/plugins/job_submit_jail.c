@@ -71,7 +71,7 @@ static bool has_each_its_name(char *const *variables, uint32_t count) {
     return true;
 }
 
-/* slurmctld (26.05) keeps these as they come, and does not start with a job that has another one ("Incomplete job state
+/* slurmctld (26.05) keeps these as they come. It does not start with a job that has another one ("Incomplete job state
  * save file"). Nobody can change them for a job that waits. */
 static bool has_odd_switches(const job_desc_msg_t *job) {
     return (job->contiguous > 1 && job->contiguous != NO_VAL16) ||
