@@ -210,7 +210,8 @@ def test_a_user_a_group_and_a_key_made_on_one_node_are_the_others_next(cluster: 
     cluster.wait(
         "a step has the new groups", lambda: given <= set(cluster.ssh("srun -n1 id -nG", user="bob").stdout.split()), 60
     )
-    assert cluster.jail("userdel bob", name=LOGIN).returncode == 0
+    # sshd's process for his last session ends a moment after his client.
+    cluster.wait("bob is removed", lambda: cluster.jail("userdel bob", name=LOGIN).returncode == 0, 30)
     assert cluster.pod("id bob").returncode != 0
     assert cluster.ssh("true", user="bob").returncode == 255
 
