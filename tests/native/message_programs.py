@@ -33,7 +33,9 @@ def build(folder: Path, make: Callable[..., Path]) -> None:
     """Makes the programs in a folder. hasty/slurmctld waits for a slow reader for 50 ms."""
     probes = [str(PROBES / name) for name in ("message_probe.c", "connection_probe.c")]
     shared = ("-shared", "-fPIC")
-    libraries = [str(PROBES / name) for name in ("message_library.c", "credential_library.c", "job_library.c")]
+    libraries = [
+        str(PROBES / name) for name in ("message_library.c", "nodes_library.c", "credential_library.c", "job_library.c")
+    ]
     _gcc(*shared, "-o", f"{folder}/libslurm.so", *libraries)
     _gcc(*shared, "-o", f"{folder}/stepd_guard.so", *(str(NATIVE / name) for name in _OF_STEPD))
     bounds = ["-O1", *(f"-D{name}={value}" for name, value in _BOUNDS.items())]

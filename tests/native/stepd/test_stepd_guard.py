@@ -102,6 +102,7 @@ def test_what_is_secret_in_the_pod_is_covered_before_slurmstepd_begins(guard: Gu
     assert guard.run({}, "getenv", shows=wanted)[0].decode().splitlines()[1:-1] == ["6"] * 3, "the test can fail"
 
 
+# Linux lets only root make one; .ci/run has root.
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a mount namespace")
 def test_all_slurmstepds_have_the_view_that_was_made_before_while_it_covers_all(guard: Guard, run_folder: Path) -> None:
     hidden = [guard.folder / "secrets/slurm.key", guard.folder / "volume/r1", run_folder / "own/slurm.key"]
