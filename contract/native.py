@@ -46,6 +46,7 @@ DEFINES: Final[dict[str, str | int]] = {
     "VIEW_VOLUME": paths.JAIL_VOLUME,
     "VIEW_OWN_RUN": paths.NODE_RUN,
     "VIEW_PREPARED": paths.STEPD_VIEW,
+    "VIEW_MOUNTS": paths.STEPD_VIEW_MOUNTS,
     "VIEW_KEY": f"{paths.NODE_RUN}/{names.SLURM_KEY}",
 }
 """Name in C → value."""

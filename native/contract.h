@@ -102,6 +102,9 @@
 #ifndef VIEW_PREPARED
 #define VIEW_PREPARED "/run/slurm-node/stepd-view"
 #endif
+#ifndef VIEW_MOUNTS
+#define VIEW_MOUNTS "/run/slurm-node/stepd-view-mounts"
+#endif
 #ifndef VIEW_KEY
 #define VIEW_KEY "/run/slurm-node/slurm.key"
 #endif

@@ -6,7 +6,10 @@
  * slurmd_start makes the view once for all, since a copy of the pod's mounts costs each slurmstepd half a millisecond.
  * It makes mounts and unmounts none: an unmount costs an RCU grace period of all processors. Code in slurmstepd could
  * unmount one until the tasks run; from then on stepd_filter.h and stepd_rights.h forbid it. So each looks for all that
- * covers, and makes a view of its own if some is gone. */
+ * covers, and makes a view of its own if some is gone.
+ *
+ * A mount that is changed in the pod later, to read-only for instance, stays as it was in a view. So each slurmstepd
+ * compares the pod's mounts with those of that time, and makes its own view once they differ. */
 #include "stepd_view.h"
 #include "contract.h"
 
@@ -16,6 +19,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -84,9 +88,44 @@ static bool is_narrow(void) {
     return stat(VIEW_KEY, &seen) ? errno == ENOENT : S_ISCHR(seen.st_mode);
 }
 
+/* FNV-1a of all mounts of this process's namespace, with their options; 0 if they can't be read. */
+static uint64_t digest_mounts(void) {
+    uint64_t digest = 0xcbf29ce484222325;
+    unsigned char text[16384];
+    size_t got;
+    FILE *file = fopen("/proc/self/mountinfo", "re");
+    if (!file)
+        return 0;
+    while ((got = fread(text, 1, sizeof(text), file)) > 0)
+        for (size_t i = 0; i < got; i++)
+            digest = (digest ^ text[i]) * 0x100000001b3;
+    if (ferror(file))
+        digest = 0;
+    fclose(file);
+    return digest;
+}
+
+static bool are_mounts_the_same(void) {
+    uint64_t then = 0;
+    int file = open(VIEW_MOUNTS, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    bool is_known = file >= 0 && read(file, &then, sizeof(then)) == sizeof(then) && then;
+    if (file >= 0)
+        close(file);
+    return is_known && digest_mounts() == then;
+}
+
+static int note_mounts(void) {
+    uint64_t now = digest_mounts();
+    int file = open(VIEW_MOUNTS, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int failed = file < 0 || write(file, &now, sizeof(now)) != sizeof(now);
+    if (file >= 0)
+        close(file);
+    return failed;
+}
+
 /* Without a prepared view the file is empty, or not there. */
 static bool enter_prepared(void) {
-    int file = open(VIEW_PREPARED, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int file = are_mounts_the_same() ? open(VIEW_PREPARED, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
     bool has_entered = file >= 0 && !setns(file, CLONE_NEWNS) && is_narrow();
     if (file >= 0)
         close(file);
@@ -109,7 +148,9 @@ static int keep_view_of(pid_t child, char *why, size_t size) {
         snprintf(why, size, "the program that makes it ended");
         return -1;
     }
-    return mount(view, VIEW_PREPARED, NULL, MS_BIND, NULL) ? fail(why, size, VIEW_PREPARED) : 0;
+    if (mount(view, VIEW_PREPARED, NULL, MS_BIND, NULL))
+        return fail(why, size, VIEW_PREPARED);
+    return note_mounts() ? fail(why, size, VIEW_MOUNTS) : 0;
 }
 
 int stepd_view_prepare(char *why, size_t size) {

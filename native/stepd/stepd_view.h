@@ -4,9 +4,9 @@
 
 #include <stddef.h>
 
-/* Enters the view that slurmd_start made for all slurmstepds, or makes one for this process. In it secrets are covered,
- * and /run is read-only but for the node's own folder. Later mounts in the jail's tree still arrive. Returns 0, or -1
- * with the reason in why. */
+/* Enters the view that slurmd_start made for all slurmstepds. Makes one for this process if that one is missing, bared
+ * or out of date, since the pod's mounts differ. In a view secrets are covered, and /run is read-only but for the
+ * node's own folder. Later mounts in the jail's tree still arrive. Returns 0, or -1 with the reason in why. */
 int stepd_view_make(char *why, size_t size);
 
 /* Makes the view for all slurmstepds anew; those that run keep theirs. Returns 0, or -1 with the reason in why: each

@@ -52,6 +52,7 @@ class Guard:
         self.plugin = folder / "spank_jail.so"
         self.good = {"slurm.conf": "ClusterName=x\n", "plugstack.conf": f"required {self.plugin} jail=/run/jail\n"}
         self.plugin.touch()
+        self.within: tuple[str, ...] = ()
         self._program = make("guard_probe", folder, f"PROBE={folder}")
 
     def run(self, files: Mapping[str, str], *arguments: str, **acts: str) -> tuple[bytes, str]:
@@ -70,7 +71,7 @@ class Guard:
             (conf / name).write_text(text)
         log.write_text("")
         finished = subprocess.run(
-            [self._program, *arguments],
+            [*self.within, self._program, *arguments],
             input=b"the step\n",
             capture_output=True,
             timeout=30,

@@ -4,6 +4,7 @@ import os
 import struct
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -102,34 +103,92 @@ def test_what_is_secret_in_the_pod_is_covered_before_slurmstepd_begins(guard: Gu
     assert guard.run({}, "getenv", shows=wanted)[0].decode().splitlines()[1:-1] == ["6"] * 3, "the test can fail"
 
 
-# Linux lets only root make one; .ci/run has root.
-@pytest.mark.skipif(os.geteuid() != 0, reason="makes a mount namespace")
-def test_all_slurmstepds_have_the_view_that_was_made_before_while_it_covers_all(guard: Guard, run_folder: Path) -> None:
-    hidden = [guard.folder / "secrets/slurm.key", guard.folder / "volume/r1", run_folder / "own/slurm.key"]
-    for path in hidden:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("secret")
-    view = run_folder / "own/view"
+@dataclass(frozen=True)
+class Shared:
+    """The view of all slurmstepds, in mounts that no other test changes.
 
-    def look() -> tuple[list[str], str]:
-        output, log = guard.run(guard.good, shows=":".join(map(str, hidden)), makes=f"{run_folder}/new", view="1")
+    Args:
+        guard: runs in these mounts.
+        root: of them, as a path of the test.
+        folder: the pod's /run.
+    """
+
+    guard: Guard
+    root: Path
+    folder: Path
+
+    @property
+    def view(self) -> Path:
+        return Path(f"{self.root}{self.folder}/own/view")
+
+    def in_use(self) -> str:
+        return f"mnt:[{self.view.stat().st_ino}]"
+
+    def mount(self, *command: str | Path) -> None:
+        subprocess.run([*self.guard.within, *command], check=True, timeout=30)
+
+    def look(self) -> tuple[list[str], str]:
+        """Returns what a slurmstepd saw of all that is secret, and its mount namespace."""
+        guard, hidden = self.guard, ("secrets/slurm.key", "volume/r1", "run/own/slurm.key")
+        shows = ":".join(str(guard.folder / each) for each in hidden)
+        output, log = guard.run(guard.good, shows=shows, makes=f"{self.folder}/new", view="1")
         assert log == ""
         *seen, namespace, _ = output.decode().splitlines()[1:]
         return seen, namespace
 
-    nothing = ["No such file or directory", "No such file or directory", "0", "Read-only file system"]
-    try:
-        for _ in ("slurmd starts", "slurmd starts again"):
-            assert guard.run({}, "prepare") == (b"", "")
-            assert look() == look(), "one namespace for all"
-            assert look() == (nothing, f"mnt:[{view.stat().st_ino}]")
-        uncover = ["nsenter", f"--mount={view}", "umount", guard.folder / "secrets"]
-        subprocess.run(uncover, check=True, timeout=30)
-        seen, namespace = look()
-        assert seen == nothing
-        assert namespace != f"mnt:[{view.stat().st_ino}]", "each makes its own once what all have is uncovered"
-    finally:
-        subprocess.run(["umount", view], check=True, timeout=30)
+
+NOTHING = ["No such file or directory", "No such file or directory", "0", "Read-only file system"]
+
+
+@pytest.fixture
+def shared(guard: Guard, run_folder: Path) -> Iterator[Shared]:
+    for path in (guard.folder / "secrets/slurm.key", guard.folder / "volume/r1", run_folder / "own/slurm.key"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("secret")
+    with subprocess.Popen(["unshare", "--mount", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as keeper:
+        assert keeper.stdin and keeper.stdout
+        keeper.stdin.write(b"it has its mounts\n")
+        keeper.stdin.flush()
+        assert keeper.stdout.readline(), "unshare became cat"
+        guard.within = ("nsenter", f"--mount=/proc/{keeper.pid}/ns/mnt")
+        try:
+            yield Shared(guard, Path(f"/proc/{keeper.pid}/root"), run_folder)
+        finally:
+            guard.within = ()
+            keeper.stdin.close()
+
+
+# Linux lets only root make one; .ci/run has root.
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a mount namespace")
+def test_all_slurmstepds_have_the_view_that_was_made_before_while_it_covers_all(shared: Shared) -> None:
+    for _ in ("slurmd starts", "slurmd starts again"):
+        assert shared.guard.run({}, "prepare") == (b"", "")
+        assert shared.look() == shared.look(), "one namespace for all"
+        assert shared.look() == (NOTHING, shared.in_use())
+    secrets = shared.guard.folder / "secrets"
+    subprocess.run(["nsenter", f"--mount={shared.view}", "umount", secrets], check=True, timeout=30)
+    seen, namespace = shared.look()
+    assert seen == NOTHING
+    assert namespace != shared.in_use(), "each makes its own once what all have is uncovered"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a mount namespace")
+def test_a_mount_that_changes_in_the_pod_is_seen_by_each_slurmstepd_after_it(shared: Shared) -> None:
+    volume = shared.guard.folder / "volume"
+    shared.mount("mount", "--bind", volume, volume)
+    assert shared.guard.run({}, "prepare") == (b"", "")
+    assert shared.look() == (NOTHING, shared.in_use())
+    for change in ("remount,bind,ro", "remount,bind,rw,nosuid"):
+        shared.mount("mount", "-o", change, volume)
+        seen, namespace = shared.look()
+        assert seen == NOTHING
+        assert namespace != shared.in_use(), change
+    shared.mount("mount", "-o", "remount,bind,suid", volume)
+    assert shared.look() == (NOTHING, shared.in_use()), "the mounts are as they were"
+    shared.mount("umount", volume)
+    assert shared.look()[1] != shared.in_use()
+    assert shared.guard.run({}, "prepare") == (b"", "")
+    assert shared.look() == (NOTHING, shared.in_use()), "slurmd starts again"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a mount namespace")
