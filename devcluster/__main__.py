@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from devcluster.machine import bootstrap
+from devcluster.machine.lock import locked
 from devcluster.machine.progress import reported_failures
 from devcluster.suite import gpu
 
@@ -159,9 +160,12 @@ def main(arguments: list[str]) -> int:
         if options.command in NEEDS_ROOT:
             bootstrap.require_root()
         if options.command in SETS_UP:
-            if options.command not in WITHOUT_ROOT or bootstrap.is_root():
-                bootstrap.install_os_packages()
-            bootstrap.make_venv()
+            with locked(
+                bootstrap.cache_folder() / "set-up.lock", "waits for another command that sets this machine up"
+            ):
+                if options.command not in WITHOUT_ROOT or bootstrap.is_root():
+                    bootstrap.install_os_packages()
+                bootstrap.make_venv()
         elif not bootstrap.venv_is_ready():
             bootstrap.explain_missing_venv()
             return 3

@@ -12,7 +12,8 @@ from pathlib import Path
 from devcluster.machine.bootstrap import CHECKOUT, VENV, cache_folder, requirements_digest
 from devcluster.machine.progress import say
 
-CHECK_DEADLINE_SECONDS = 900
+CHECK_DEADLINE_SECONDS = 2400
+"""Beside all tests (.ci/run) a check waits for the cores."""
 AT_ONCE = 2
 LONG = ("types", "C tidy")
 """Checks that begin first: each takes longer than all others together."""
