@@ -56,8 +56,8 @@ OPERATOR = Phase(
 IMAGE = Phase("image", 10, ("tests/image",), 4, True, retries=1, is_in_memory=True)
 """It computes an eighth of its time, for one worker."""
 LATER_IMAGE = (
-    replace(IMAGE, name="image later", minutes=4, folders=tuple(
-        f"tests/image/{name}" for name in ("configuration", "logins", "records")
+    replace(IMAGE, name="image later", minutes=5, folders=tuple(
+        f"tests/image/{name}" for name in ("configuration", "jobs", "logins", "records")
     )),
     replace(IMAGE, name="image last", minutes=2, folders=("tests/image/long_checks",)),
 )  # fmt: skip
