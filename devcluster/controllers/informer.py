@@ -9,19 +9,29 @@ import datetime
 import json
 import ssl
 import tempfile
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-WATCH_SECONDS = 300
+WATCH_SECONDS = 30
+"""Each collection is listed anew as often, so that no news which a watch lost is missing for longer."""
+LATE_SECONDS = 10
+"""Server and network get these too, to end a watch. Then it is left."""
+SLOW_SECONDS = 5.0
+"""A change that takes effect later is told of: pods may be refused or have no address meanwhile."""
 RETRY_SECONDS = 1.0
 SETTLE_SECONDS = 0.05
 """Changes come in bunches. One reconcile handles those within this time."""
 RECHECK_SECONDS = 30.0
 
 Resource = dict[str, Any]
+
+
+class TryAgainError(Exception):
+    """A pass did not come to its end, and the next one may: on a machine short of cores, say."""
 
 
 def client(kubeconfig: Path) -> httpx.AsyncClient:
@@ -78,6 +88,7 @@ class Informer:
         self._api = api
         self._copies: dict[str, dict[str, Resource]] = {path: {} for path in paths}
         self._listed: set[str] = set()
+        self._changed_at = 0.0
         self.changed = asyncio.Event()
 
     def objects(self, path: str) -> list[Resource]:
@@ -93,20 +104,26 @@ class Informer:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self.changed.wait(), RECHECK_SECONDS)
                 await asyncio.sleep(SETTLE_SECONDS)
+                since = self._changed_at if self.changed.is_set() else time.monotonic()
                 self.changed.clear()
                 if len(self._listed) < len(self._copies):
                     continue
                 try:
                     await reconcile()
-                except httpx.HTTPError as error:
-                    print(f"error: {error}", flush=True)
+                    tell_if_slow(time.monotonic() - since)
+                except (httpx.HTTPError, TryAgainError) as error:
+                    print(f"error: {type(error).__name__} {error}", flush=True)
                     await asyncio.sleep(RETRY_SECONDS)  # A server that fails would fail again at once.
                     self.changed.set()
 
     async def _keep(self, path: str) -> None:
         while True:
             try:
-                await self._watch(path, await self._list(path))
+                version = await self._list(path)
+                async with asyncio.timeout(WATCH_SECONDS + LATE_SECONDS):
+                    await self._watch(path, version)
+            except TimeoutError:
+                print(f"error: the watch of {path} did not end: listing it", flush=True)
             except httpx.HTTPError as error:
                 print(f"watching {path}: {type(error).__name__} {error}", flush=True)
                 await asyncio.sleep(RETRY_SECONDS)  # The same.
@@ -117,13 +134,13 @@ class Informer:
         content = answer.json()
         self._copies[path] = {item["metadata"]["uid"]: item for item in content["items"]}
         self._listed.add(path)
-        self.changed.set()
+        self._note_change()
         version: str = content["metadata"]["resourceVersion"]
         return version
 
     async def _watch(self, path: str, version: str) -> None:
         query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": str(WATCH_SECONDS)}
-        timeout = httpx.Timeout(20, read=WATCH_SECONDS + 20)
+        timeout = httpx.Timeout(20, read=None)  # `_keep` bounds the whole watch.
         async with self._api.stream("GET", path, params=query, timeout=timeout) as answer:
             answer.raise_for_status()
             async for line in answer.aiter_lines():
@@ -138,4 +155,16 @@ class Informer:
             self._copies[path].pop(item["metadata"]["uid"], None)
         else:
             self._copies[path][item["metadata"]["uid"]] = item
+        self._note_change()
+
+    def _note_change(self) -> None:
+        if not self.changed.is_set():
+            self._changed_at = time.monotonic()
         self.changed.set()
+
+
+def tell_if_slow(seconds: float) -> None:
+    """Log when a pass ended so long after the first change that it handled."""
+    if seconds > SLOW_SECONDS:
+        now = time.strftime("%H:%M:%S")
+        print(f"error: {now} late: what changed {seconds:.0f} s ago takes effect now", flush=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from devcluster.controllers import informer, policy_rules
@@ -18,7 +19,7 @@ from devcluster.controllers.policy_rules import Refusal, World
 PODS = "/api/v1/pods"
 NAMESPACES = "/api/v1/namespaces"
 POLICIES = "/apis/networking.k8s.io/v1/networkpolicies"
-NFT_SECONDS = 20
+NFT_SECONDS = 60
 NAME = "devcluster-network-policy"
 
 
@@ -41,7 +42,8 @@ class Enforcer:
         if wanted != self._applied:
             await asyncio.to_thread(_apply, wanted)
             self._applied = wanted
-            print(f"applied {wanted.count('  chain ')} chains for {len(world.pods)} pods", flush=True)
+            now = time.strftime("%H:%M:%S")
+            print(f"{now} applied {wanted.count('  chain ')} chains for {len(world.pods)} pods", flush=True)
         for refusal in refusals:
             await self._tell(refusal)
 
@@ -56,9 +58,13 @@ class Enforcer:
 
 
 def _apply(ruleset: str) -> None:
-    done = subprocess.run(
-        ["nft", "-f", "-"], input=ruleset, capture_output=True, text=True, timeout=NFT_SECONDS, check=False
-    )
+    try:
+        done = subprocess.run(
+            ["nft", "-f", "-"], input=ruleset, capture_output=True, text=True, timeout=NFT_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        # To end here would cost a start of Python, on a machine that has no time even for nft.
+        raise informer.TryAgainError(f"nft has not ended within {NFT_SECONDS} s") from None
     if done.returncode != 0:
         # A refused ruleset is a defect of this module, so it ends and `status` shows that.
         raise RuntimeError(f"nft refused the ruleset: {done.stderr}\n{ruleset}")

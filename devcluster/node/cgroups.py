@@ -12,6 +12,15 @@ import time
 from pathlib import Path
 
 REMOVE_SECONDS = 20
+INSTANCE_WEIGHT = 2
+"""Weight of an instance, as times that of one process outside, for each core: it is a whole cluster."""
+NODE_WEIGHT = 4
+"""Weight of the node's own processes among those of the instance, for each core; the kubelet gives pods 1 for each.
+
+Short of cores, a pod runs before its address has come to everyone who has to know it. Policies refuse it until then.
+"""
+_WEIGHTS = (("cpu.shares", 1024, 1 << 18), ("cpu.weight", 100, 10_000))
+"""File of cgroup v1 and of v2, its value for one process, and the largest one."""
 
 
 def hierarchies(mounts: str) -> list[Path]:
@@ -26,7 +35,8 @@ def here() -> list[Path]:
 
 
 def create(name: str, process_groups: tuple[str, ...]) -> None:
-    """Make the cgroup `name` in each hierarchy, with these children for processes."""
+    """Make the cgroup `name` in each hierarchy, with these children for processes. The first has the node's own."""
+    cores = os.cpu_count() or 1
     for root in here():
         group = root / name
         for child in (group, *(group / name for name in process_groups)):
@@ -39,6 +49,8 @@ def create(name: str, process_groups: tuple[str, ...]) -> None:
         else:
             for child in (group, *(group / name for name in process_groups)):
                 _copy_cpuset(child)
+        _weigh(group, INSTANCE_WEIGHT * cores)
+        _weigh(group / process_groups[0], NODE_WEIGHT * cores)
 
 
 def enter(name: str, child: str, process: int) -> None:
@@ -83,6 +95,13 @@ def _remove_tree(folder: Path) -> bool:
         with contextlib.suppress(OSError):
             Path(path).rmdir()
     return not folder.exists()
+
+
+def _weigh(folder: Path, times: int) -> None:
+    """Give a group the weight of so many processes, if this hierarchy shares out the cores."""
+    for file, one, largest in _WEIGHTS:
+        if (folder / file).exists():
+            (folder / file).write_text(str(min(times * one, largest)))
 
 
 def _copy_cpuset(folder: Path) -> None:

@@ -50,7 +50,7 @@ PYTEST_NO_TESTS = 5
 ALL_MINUTES = 33
 """Budget of all tests. With `make check` and the Python packages it makes 35 minutes of CI."""
 PATIENCE = 5
-"""Niceness of patient phases, a third of the weight: each instance's group counts as one process beside theirs."""
+"""Niceness of patient phases, a third of the weight: an instance's group has that of a few processes (cgroups.py)."""
 REPORTS = "build/tests"
 """Where the JUnit reports of a run stay."""
 SLOWEST = "slowest.txt"

@@ -24,7 +24,7 @@ from devcluster.node import node_cli
 from devcluster.node.instance import Instance
 from devcluster.stacks.stack import PROGRAMS
 from devcluster.suite import testing
-from tests.e2e import traces
+from tests.e2e import network_facts, traces
 from tests.e2e.looks import Looks, path_of
 from tests.known_packages import python_that_knows_its_packages
 
@@ -193,12 +193,13 @@ class Slurm:
         self.on_pod("slurm-controller-0", "scontrol reconfigure; squeue -h -o %i | xargs -r scancel")
 
     def report(self) -> str:
-        """Nodes, jobs, pods and what the operator says, for the report of a failure."""
+        """Nodes, jobs, pods, what the operator says and the node's network, for the report of a failure."""
         asked = self.on_pod("slurm-controller-0", "sinfo -N -o '%N %T %E'; squeue", seconds=20)
         seen = [asked.text]
-        for what in ("pods -o wide", "slurmclusters,nodesets"):
+        for what in ("pods -o wide", "endpointslices", "slurmclusters,nodesets"):
             seen.append(self.kubectl("get", *what.split(), seconds=20).text)
         seen.append(self.kubectl("logs", "deployment/slurm-operator", "--tail=15", seconds=20).text)
+        seen.append(network_facts.of(self.cluster.instance))
         return "\n".join(seen)
 
 
