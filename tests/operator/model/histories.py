@@ -1,4 +1,4 @@
-"""Each history that is told step by step begins with a set that runs, and goes on by passes of the operator."""
+"""A history that is told step by step begins with a set that runs, and goes on by passes."""
 
 from __future__ import annotations
 
