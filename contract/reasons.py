@@ -1,6 +1,5 @@
 """Reasons of drains in Slurm, which one program writes and another acts on."""
 
-import re
 from enum import StrEnum
 from typing import Final
 
@@ -135,8 +134,8 @@ _LOW = (
     r"gres/\S+ count reported lower than configured \(\d+ < \d+\)"
     r"|Low (socket\*core\*thread count|CPUs|TmpDisk|RealMemory \(reported:\d+ < [\d.]+% of configured:\d+\))"
 )
-LOW: Final = re.compile(f"({_LOW})(, ({_LOW}))*")
-"""Slurm's own reason for the drain of a node that registered with less than its record (validate_node_specs)."""
+LOW: Final = f"({_LOW})(, ({_LOW}))*"
+"""Pattern of Slurm's reason for the drain of a node that registered with less than its record (validate_node_specs)."""
 REBOOT_ASAP: Final = "Reboot ASAP"
 """Slurm's reason for the drain of `scontrol reboot ASAP`."""
 WARNING: Final = f"{PREFIX}warning "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import re
 from collections.abc import Collection, Sequence
 
 from contract import names, policies, reasons
@@ -88,7 +89,7 @@ def is_slurms_word(node: SlurmNode) -> bool:
     """Return whether Slurm itself wrote the reason: it refused the node, or no slurmd came after its reboot."""
     timed_out = node.reason == reasons.REBOOT_ASAP and not {"REBOOT_REQUESTED", "REBOOT_ISSUED"} & node.states
     refused = "INVALID_REG" in node.states and not node.reason.startswith(reasons.PREFIX)
-    low = reasons.LOW.fullmatch(node.reason) is not None
+    low = re.fullmatch(reasons.LOW, node.reason) is not None
     return node.reason_user == names.SLURM_USER and (timed_out or refused or low)
 
 

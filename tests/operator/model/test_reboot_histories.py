@@ -86,6 +86,19 @@ def test_the_drain_of_a_reboot_that_slurm_gave_up_ends_when_it_is_slurms_word(re
     model.teardown()
 
 
+def test_a_pod_may_still_end_when_slurm_gives_its_reboot_up() -> None:
+    """The node is DOWN then, and takes no job of which the end of the pod would be the end."""
+    model = played(2)
+    model.an_administrator_reboots(1)
+    model.slurm_issues_reboots()
+    model.the_operator_passes()
+    assert model.cluster.pods["cpu-1"].phase == "ending"
+    model.time_passes(601)
+    model.slurm_issues_reboots()
+    model.no_node_serves_while_it_is_removed()
+    model.teardown()
+
+
 def test_a_node_stays_down_after_its_reboot_if_a_person_asked_for_that() -> None:
     model = played(2)
     model.an_administrator_reboots(1, next_state="DOWN")
