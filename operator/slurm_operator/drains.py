@@ -86,11 +86,15 @@ def owner(node: SlurmNode) -> Owner | None:
 
 
 def is_slurms_word(node: SlurmNode) -> bool:
-    """Return whether Slurm itself wrote the reason: it refused the node, or no slurmd came after its reboot."""
+    """Return whether Slurm itself wrote the reason: it refused the node, or no slurmd came after its reboot.
+
+    A kept drain's words are none of these: Slurm also names itself as the author of a person's when it reboots a node.
+    """
+    is_slurms = node.reason_user == names.SLURM_USER and not node.replaced_by
     timed_out = node.reason == reasons.REBOOT_ASAP and not {"REBOOT_REQUESTED", "REBOOT_ISSUED"} & node.states
     refused = "INVALID_REG" in node.states and not node.reason.startswith(reasons.PREFIX)
     low = re.fullmatch(reasons.LOW, node.reason) is not None
-    return node.reason_user == names.SLURM_USER and (timed_out or refused or low)
+    return is_slurms and (timed_out or refused or low)
 
 
 def is_left_by_slurm(node: SlurmNode) -> bool:
@@ -123,10 +127,8 @@ def _stands_for(node: SlurmNode, drain: KeptDrain) -> bool:
 
 
 def _with_words(node: SlurmNode, drain: KeptDrain) -> SlurmNode:
-    lost = node.reason not in (drain.reason, signed(drain))
-    return dataclasses.replace(
-        node, reason=drain.reason, reason_user=drain.user, replaced_by=node.reason if lost else ""
-    )
+    replaced_by = "" if node.reason == drain.reason else node.reason
+    return dataclasses.replace(node, reason=drain.reason, reason_user=drain.user, replaced_by=replaced_by)
 
 
 def kept(nodes: Collection[SlurmNode]) -> tuple[KeptDrain, ...]:

@@ -74,8 +74,8 @@ BY_ALICE = KeptDrain("a", "bad fan", "alice")
         (by_slurm("a", LOW, "INVALID_REG"), ("bad fan", "alice", LOW)),
         (by_slurm("a", LOW, "INVALID_REG", "FAIL"), ("bad fan", "alice", LOW)),
         (node("a", "DOWN", "INVALID_REG", reason=LOW, reason_user="slurm"), ("bad fan", "alice", LOW)),
-        (by_slurm("a", "alice: bad fan", "INVALID_REG"), ("bad fan", "alice", "")),
-        (by_slurm("a", "alice: bad fan"), ("bad fan", "alice", "")),
+        (by_slurm("a", "alice: bad fan", "INVALID_REG"), ("bad fan", "alice", "alice: bad fan")),
+        (by_slurm("a", "alice: bad fan"), ("bad fan", "alice", "alice: bad fan")),
         (node("a", "INVALID_REG", "IDLE", reason=LOW, reason_user="slurm"), (LOW, "slurm", "")),
         (node("a", "IDLE", "DRAIN", reason="rma", reason_user="bob"), ("rma", "bob", "")),
         (by_slurm("a", reasons.UPDATE, "INVALID_REG"), (reasons.UPDATE, "slurm", "")),
@@ -104,6 +104,16 @@ def test_who_set_a_node_down_is_kept_unless_slurm_did() -> None:
     rebooted = node("b", "DOWN", "REBOOT_ISSUED", reason="reboot requested", reason_user="slurm")
     refused = node("c", "DOWN", "INVALID_REG", reason=LOW, reason_user="slurm")
     assert drains.kept([by_alice, rebooted, refused]) == (BY_ALICE,)
+
+
+def test_a_persons_drain_stays_so_when_slurm_reboots_the_node_and_then_refuses_it() -> None:
+    """Slurm names itself as the author of that drain when it reboots the node."""
+    rebooted = by_slurm("a", "bad fan", "DOWN", "REBOOT_ISSUED")
+    kept = drains.kept([rebooted])
+    for stands in (LOW, "slurm: bad fan"):
+        (seen,) = drains.with_kept_words({"a": by_slurm("a", stands, "INVALID_REG")}, kept).values()
+        assert (seen.reason, drains.owner(seen)) == ("bad fan", Owner.FOREIGN)
+        assert drains.kept([seen]) == kept
 
 
 def test_the_drain_of_a_reboot_ends_with_it_and_is_not_kept() -> None:

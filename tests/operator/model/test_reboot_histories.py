@@ -57,6 +57,21 @@ def test_a_persons_drain_of_before_stays_over_a_reboot(asap: bool) -> None:
     assert model.cluster.usable() == ["cpu-0"]
 
 
+def test_a_persons_drain_stays_when_slurm_refuses_the_node_after_its_reboot() -> None:
+    """The operator once took it for Slurm's, and the node left under the drain of its removal."""
+    model = played(2)
+    model.an_administrator_drains(1, "bad fan")
+    model.an_administrator_reboots(1)
+    model.a_machine_loses_a_gpu_or_gets_it_back(1)
+    model.slurm_issues_reboots()
+    goes_on(model, 2)
+    assert model.cluster.records["cpu-1"].refused == TOO_FEW
+    model.edit_the_number(1)
+    goes_on(model, 6)
+    assert model.cluster.records["cpu-1"].reason == "slurm: bad fan"
+    model.teardown()
+
+
 def test_a_node_that_slurm_refuses_after_a_reboot_asap_tells_the_cause() -> None:
     """The operator once wrote `Reboot ASAP` over it, as if that were a person's drain."""
     model = played(2)
