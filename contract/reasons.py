@@ -126,10 +126,16 @@ NOT_RESPONDING: Final = "Not responding"
 REBOOT_TIMED_OUT: Final = "reboot timed out"
 """Slurm's own reason for a node that went DOWN because no slurmd registered after `scontrol reboot`."""
 REBOOT_ISSUED: Final = "reboot issued"
-REBOOTS: Final = (REBOOT_ISSUED, REBOOT_TIMED_OUT, "reboot complete")
+REBOOT_COMPLETE: Final = "reboot complete"
+"""Slurm's own reason for a node that is DOWN after `scontrol reboot nextstate=down`, as a person asked."""
+REBOOTS: Final = (REBOOT_ISSUED, REBOOT_TIMED_OUT, REBOOT_COMPLETE)
 """The ending that Slurm adds to the reason of a node that `scontrol reboot` was asked for."""
-LOW_DISK: Final = "Low TmpDisk"
-"""Slurm's own reason for the drain of a node that registered with less TmpDisk than its record."""
+_LOW = (
+    r"gres/\S+ count reported lower than configured \(\d+ < \d+\)"
+    r"|Low (socket\*core\*thread count|CPUs|TmpDisk|RealMemory \(reported:\d+ < [\d.]+% of configured:\d+\))"
+)
+LOW: Final = f"({_LOW})(, ({_LOW}))*"
+"""Pattern of Slurm's reason for the drain of a node that registered with less than its record (validate_node_specs)."""
 REBOOT_ASAP: Final = "Reboot ASAP"
 """Slurm's reason for the drain of `scontrol reboot ASAP`."""
 WARNING: Final = f"{PREFIX}warning "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import re
 from collections.abc import Collection, Sequence
 
 from contract import names, policies, reasons
@@ -85,18 +86,24 @@ def owner(node: SlurmNode) -> Owner | None:
 
 
 def is_slurms_word(node: SlurmNode) -> bool:
-    """Return whether Slurm itself wrote the reason: it refused the node, or no slurmd came after its reboot."""
+    """Return whether Slurm itself wrote the reason: it refused the node, or no slurmd came after its reboot.
+
+    A kept drain's words are none of these: Slurm also names itself as the author of a person's when it reboots a node.
+    """
+    is_slurms = node.reason_user == names.SLURM_USER and not node.replaced_by
     timed_out = node.reason == reasons.REBOOT_ASAP and not {"REBOOT_REQUESTED", "REBOOT_ISSUED"} & node.states
     refused = "INVALID_REG" in node.states and not node.reason.startswith(reasons.PREFIX)
-    return node.reason_user == names.SLURM_USER and (timed_out or refused or node.reason == reasons.LOW_DISK)
+    low = re.fullmatch(reasons.LOW, node.reason) is not None
+    return is_slurms and (timed_out or refused or low)
 
 
-def is_refusal_over(node: SlurmNode) -> bool:
-    """Return whether Slurm drained the node for want of TmpDisk, and takes it since slurmd registered anew.
+def is_left_by_slurm(node: SlurmNode) -> bool:
+    """Return whether the node's drain is Slurm's, and has no cause once its slurmd is there.
 
-    Slurm leaves its drain then. It writes "Low TmpDisk" until it reads `config_overrides`, or TmpFS is larger.
+    Slurm takes a node that registers with all its GPUs, and leaves the drain for want of one (26.05,
+    validate_node_specs). It also leaves that of a reboot that it gave up, if a ping is answered before a registration.
     """
-    return owner(node) is Owner.SLURM and node.reason == reasons.LOW_DISK and "INVALID_REG" not in node.states
+    return owner(node) is Owner.SLURM and "INVALID_REG" not in node.states
 
 
 def with_kept_words(nodes: Nodes, kept_drains: Sequence[KeptDrain]) -> Nodes:
@@ -120,17 +127,17 @@ def _stands_for(node: SlurmNode, drain: KeptDrain) -> bool:
 
 
 def _with_words(node: SlurmNode, drain: KeptDrain) -> SlurmNode:
-    lost = node.reason not in (drain.reason, signed(drain))
-    return dataclasses.replace(
-        node, reason=drain.reason, reason_user=drain.user, replaced_by=node.reason if lost else ""
-    )
+    replaced_by = "" if node.reason == drain.reason else node.reason
+    return dataclasses.replace(node, reason=drain.reason, reason_user=drain.user, replaced_by=replaced_by)
 
 
 def kept(nodes: Collection[SlurmNode]) -> tuple[KeptDrain, ...]:
     """Return the drains of others, which stay theirs whatever Slurm writes in their place."""
     # DOWN while it is rebooted is Slurm's own word (scontrol reboot).
     down = {node.name for node in nodes if is_set_down(node) and "REBOOT_ISSUED" not in node.states}
-    others = (node for node in nodes if owner(node) is Owner.FOREIGN or node.name in down)
+    # That of `scontrol reboot ASAP` ends with the reboot, whether Slurm then takes the node or not.
+    drained = {node.name for node in nodes if owner(node) is Owner.FOREIGN and node.reason != reasons.REBOOT_ASAP}
+    others = (node for node in nodes if node.name in drained | down)
     drains = [KeptDrain(node.name, node.reason[:_KEPT_CHARACTERS], node.reason_user) for node in others]
     return tuple(drains[: policies.MOST_DRAINS_KEPT])
 
@@ -165,7 +172,7 @@ def is_liftable(node: SlurmNode) -> bool:
     Slurm lifts no drain of a node that it refuses (26.05, _valid_node_state_change).
     """
     is_ours = owner(node) in _HOLDS | {Owner.NEW, Owner.UNTESTED}
-    return (is_ours and "INVALID_REG" not in node.states) or is_refusal_over(node)
+    return (is_ours and "INVALID_REG" not in node.states) or is_left_by_slurm(node)
 
 
 def is_operators(node: SlurmNode) -> bool:
@@ -187,7 +194,8 @@ def is_by_person(node: SlurmNode) -> bool:
 
     slurmrestd gives no name for an id that its pod does not know, as most users' is: only the jail has them.
     """
-    return is_anothers(node) and node.reason_user != names.SLURM_USER and bool(node.reason_user or node.reason)
+    is_by_slurm = node.reason_user == names.SLURM_USER and node.reason != reasons.REBOOT_COMPLETE
+    return is_anothers(node) and not is_by_slurm and bool(node.reason_user or node.reason)
 
 
 def is_held(node: SlurmNode) -> bool:

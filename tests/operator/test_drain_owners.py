@@ -16,6 +16,9 @@ from contract import policies, reasons
 from tests.operator.states.repairs import UNFIT, repaired, unfit
 from tests.operator.states.sets import node
 
+LOW = "Low RealMemory"
+FEW = "gres/gpu count reported lower than configured (3 < 4)"
+
 
 def by_slurm(name: str, reason: str, *flags: str) -> SlurmNode:
     return node(name, "IDLE", "DRAIN", *flags, reason=reason, reason_user="slurm")
@@ -47,7 +50,14 @@ def by_slurm(name: str, reason: str, *flags: str) -> SlurmNode:
         (unfit("a", f"{reasons.UNTESTED}diag"), Owner.FOREIGN),
         (by_slurm("a", "Low RealMemory", "INVALID_REG"), Owner.SLURM),
         (by_slurm("a", "Low RealMemory"), Owner.FOREIGN),
-        (by_slurm("a", reasons.LOW_DISK), Owner.SLURM),
+        (by_slurm("a", FEW), Owner.SLURM),
+        (unfit("a", FEW), Owner.FOREIGN),
+        (node("a", "IDLE", "DRAIN", reason=FEW, reason_user="alice"), Owner.FOREIGN),
+        (by_slurm("a", f"{FEW}, says alice"), Owner.FOREIGN),
+        (by_slurm("a", f"{FEW}, Low CPUs, {LOW} (reported:7 < 100.00% of configured:8), Low TmpDisk"), Owner.SLURM),
+        (by_slurm("a", reasons.REBOOT_ASAP, "REBOOT_REQUESTED"), Owner.FOREIGN),
+        (by_slurm("a", reasons.REBOOT_ASAP, "REBOOT_ISSUED"), Owner.FOREIGN),
+        (by_slurm("a", reasons.REBOOT_ASAP), Owner.SLURM),
         (by_slurm("a", reasons.UPDATE, "FAIL"), Owner.FOREIGN),
     ],
 )
@@ -56,7 +66,6 @@ def test_a_drain_is_told_by_its_reason(seen: SlurmNode, whose: Owner | None) -> 
 
 
 BY_ALICE = KeptDrain("a", "bad fan", "alice")
-LOW = "Low RealMemory"
 
 
 @pytest.mark.parametrize(
@@ -65,14 +74,14 @@ LOW = "Low RealMemory"
         (by_slurm("a", LOW, "INVALID_REG"), ("bad fan", "alice", LOW)),
         (by_slurm("a", LOW, "INVALID_REG", "FAIL"), ("bad fan", "alice", LOW)),
         (node("a", "DOWN", "INVALID_REG", reason=LOW, reason_user="slurm"), ("bad fan", "alice", LOW)),
-        (by_slurm("a", "alice: bad fan", "INVALID_REG"), ("bad fan", "alice", "")),
-        (by_slurm("a", "alice: bad fan"), ("bad fan", "alice", "")),
+        (by_slurm("a", "alice: bad fan", "INVALID_REG"), ("bad fan", "alice", "alice: bad fan")),
+        (by_slurm("a", "alice: bad fan"), ("bad fan", "alice", "alice: bad fan")),
         (node("a", "INVALID_REG", "IDLE", reason=LOW, reason_user="slurm"), (LOW, "slurm", "")),
         (node("a", "IDLE", "DRAIN", reason="rma", reason_user="bob"), ("rma", "bob", "")),
         (by_slurm("a", reasons.UPDATE, "INVALID_REG"), (reasons.UPDATE, "slurm", "")),
         (by_slurm("a", "Kill task failed"), ("Kill task failed", "slurm", "")),
         (by_slurm("b", LOW, "INVALID_REG"), (LOW, "slurm", "")),
-        (by_slurm("a", reasons.LOW_DISK), ("bad fan", "alice", reasons.LOW_DISK)),
+        (by_slurm("a", FEW), ("bad fan", "alice", FEW)),
     ],
 )
 def test_a_kept_drain_stays_its_authors_whatever_slurm_writes(listed: SlurmNode, words: tuple[str, str, str]) -> None:
@@ -95,6 +104,24 @@ def test_who_set_a_node_down_is_kept_unless_slurm_did() -> None:
     rebooted = node("b", "DOWN", "REBOOT_ISSUED", reason="reboot requested", reason_user="slurm")
     refused = node("c", "DOWN", "INVALID_REG", reason=LOW, reason_user="slurm")
     assert drains.kept([by_alice, rebooted, refused]) == (BY_ALICE,)
+
+
+def test_a_persons_drain_stays_so_when_slurm_reboots_the_node_and_then_refuses_it() -> None:
+    """Slurm names itself as the author of that drain when it reboots the node."""
+    rebooted = by_slurm("a", "bad fan", "DOWN", "REBOOT_ISSUED")
+    kept = drains.kept([rebooted])
+    for stands in (LOW, "slurm: bad fan"):
+        (seen,) = drains.with_kept_words({"a": by_slurm("a", stands, "INVALID_REG")}, kept).values()
+        assert (seen.reason, drains.owner(seen)) == ("bad fan", Owner.FOREIGN)
+        assert drains.kept([seen]) == kept
+
+
+def test_the_drain_of_a_reboot_ends_with_it_and_is_not_kept() -> None:
+    asked = node("a", "IDLE", "DRAIN", "REBOOT_REQUESTED", reason=reasons.REBOOT_ASAP, reason_user="alice")
+    issued = by_slurm("b", reasons.REBOOT_ASAP, "REBOOT_ISSUED")
+    assert drains.kept([asked, issued]) == ()
+    by_alice = node("c", "IDLE", "DRAIN", "REBOOT_REQUESTED", reason="bad fan", reason_user="alice")
+    assert drains.kept([by_alice]) == (KeptDrain("c", "bad fan", "alice"),)
 
 
 def test_words_are_written_back_only_in_the_place_of_slurms_own() -> None:

@@ -87,7 +87,7 @@ class SlurmNode:
     `started` is when its slurmd did, by the node's clock; None before it ever registered. `reason_set`: when its reason
     was set. `busy`: a job that may have processes is there, as far as jobs were looked at. `facts`: what its record
     says. `allocated_memory` (MiB) is that of running and suspended jobs. `topology` is its place in topologies, as in
-    slurm.conf(5); None if it was not listed. `replaced_by` is Slurm's reason, which stands there instead of `reason`.
+    slurm.conf(5); None if it was not listed. `replaced_by` is what stands there instead of `reason`.
     """
 
     name: str

@@ -6,8 +6,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
+from slurm_operator import drains
+from slurm_operator.clients.slurm import slurmrestd_records
 from slurm_operator.gres import canonical
+from slurm_operator.state.slurm import SlurmNode
 
 from components.config import parse
 from tests.image.pods import CONTROLLER, WORKER
@@ -92,6 +96,27 @@ def test_jobs_share_a_gpu_that_a_job_for_a_whole_one_waits_for(cluster: SmallClu
     cluster.wait("the job for a whole GPU waits", lambda: state(whole) == "PENDING Resources", 30)
     cluster.jail(f"scancel {first}", user=ALICE)
     cluster.wait("it has run", lambda: not state(whole), 60)
+
+
+def test_slurm_leaves_its_drain_when_a_node_registers_with_all_its_resources_again(cluster: SmallCluster) -> None:
+    """Its record is raised, as if the node had lost some. The operator lifts that drain."""
+
+    def told(counted: str) -> SlurmNode:
+        cluster.pod(f"scontrol update nodename={WORKER} gres={counted}", name=CONTROLLER)
+        cluster.pod("scontrol reconfigure", name=CONTROLLER)  # slurmd registers with that.
+        shown = cluster.pod(f"scontrol show node {WORKER} --json", name=CONTROLLER).stdout
+        return slurmrestd_records.node(msgspec.Raw(json.dumps(json.loads(shown)["nodes"][0]).encode()))
+
+    declared = parse(changed("nodeSets.0", NODE_SET)).node_sets[0].node_gres or ""
+    raised = declared.replace("bandwidth:4096", "bandwidth:4097")
+    cluster.wait("Slurm refuses the node", lambda: "INVALID_REG" in told(raised).states, 60)
+    assert drains.owner(told(raised)) is drains.Owner.SLURM
+    cluster.wait("Slurm takes the node", lambda: "INVALID_REG" not in told(declared).states, 60)
+    left = told(declared)
+    assert left.reason == "gres/bandwidth count reported lower than configured (4096 < 4097)"
+    assert drains.is_left_by_slurm(left), left
+    cluster.pod(f"scontrol update nodename={WORKER} state=undrain", name=CONTROLLER)
+    assert cluster.jail("srun --mem=100 --gres=bandwidth:4096 true", user=ALICE).returncode == 0
 
 
 def test_a_job_runs_on_when_gres_conf_names_a_device_that_its_pod_lacks(cluster: SmallCluster) -> None:

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from contract import names, reasons
 from tests.operator.model.judged_passes import JudgedPasses
-from tests.operator.played.played_cluster import MOST, OUR_REASONS, Host
+from tests.operator.played.played_cluster import MOST, OUR_REASONS
+from tests.operator.played.played_hosts import Host
 
 ORDINALS = st.integers(0, MOST - 1)
 

@@ -24,8 +24,9 @@ from slurm_operator.state.resources import RemovalPolicy, Restart, UpdatePolicy
 from contract import names, reasons
 from contract.policies import ReactionPolicy
 from tests.operator.played.played_clients import LeaseFor, PlayedApi, PlayedRest, finished
-from tests.operator.played.played_cluster import MOST, UNFIT, UNTESTED, Host, PlayedCluster
-from tests.operator.played.played_slurmctld import ADMINISTRATOR, ISSUED, REFUSALS
+from tests.operator.played.played_cluster import MOST, UNFIT, UNTESTED, PlayedCluster
+from tests.operator.played.played_hosts import Host
+from tests.operator.played.played_slurmctld import ADMINISTRATOR, ISSUED, OF_ANOTHER_SET, REFUSALS, SLURMS_OWN
 
 MINUTE = 60
 DAY = datetime.timedelta(days=1)
@@ -105,6 +106,8 @@ class JudgedPasses(stateful.RuleBasedStateMachine):
             listing = {**slurm_nodes.with_jobs(listing, found.jobs)}
         decision = decide(state.seen(listing, found))
         assert not decision.defects
+        theirs = [each for each in decision.actions if getattr(each, "node", "") == OF_ANOTHER_SET.name]
+        assert not theirs, f"of another set: {theirs}"
         drained = [each.node for each in decision.actions if isinstance(each, Drain)]
         assert len(drained) == len({*drained}), f"drained twice at once: {drained}"
         plan = decision.plan
@@ -163,7 +166,7 @@ class JudgedPasses(stateful.RuleBasedStateMachine):
         record = self.cluster.records[name]
         idle = all(job.node != name for job in self.cluster.jobs)
         comes = record.reason == reasons.NEW or record.reason.startswith(reasons.REPAIR)
-        comes |= idle and record.reason.startswith(reasons.NODE)
+        comes |= record.reason in SLURMS_OWN or (idle and record.reason.startswith(reasons.NODE))
         assert not (comes and record.user == names.SLURM_USER), f"{name} serves untested after {record.reason}"
 
     def no_record_promises_more_than_a_deep_queue_lets_go(self, name: str) -> None:
@@ -218,6 +221,8 @@ class JudgedPasses(stateful.RuleBasedStateMachine):
             leaving = pod.phase == "ending" or (pod.phase == "up" and int(name[4:]) >= self.cluster.size)
             record = self.cluster.records.get(name)
             out = record is None or record.is_held or record.reboot == ISSUED
+            # Slurm gave the reboot up while the pod ended, and left the node DOWN.
+            out |= record is not None and record.base == "DOWN" and record.reason == reasons.REBOOT_TIMED_OUT
             assert not leaving or out, f"{name} takes jobs and is being removed"
 
     @stateful.invariant()
@@ -236,8 +241,9 @@ class JudgedPasses(stateful.RuleBasedStateMachine):
         cluster.reserved.clear()
         cluster.broken.clear()
         cluster.update = dataclasses.replace(cluster.update, paused=False, window=None)
+        cluster.knows_topologies = True
         self.one_bad_machine_holds_up_no_other()
-        cluster.hosts = {name: Host() for name in cluster.hosts}
+        cluster.hosts = {name: Host(rack=host.rack) for name, host in cluster.hosts.items()}
         self.one_pass()
         told = {name: (cluster.records[name].reason, said) for name, said in cluster.foreign.items()}
         lost = [name for name, (reason, said) in told.items() if reason in REFUSALS and reason != said]
@@ -266,8 +272,11 @@ class JudgedPasses(stateful.RuleBasedStateMachine):
         assert set(sizes.values()) <= {cluster.memory}, f"of another size than {cluster.memory}: {sizes}"
         assert not [each for each in cluster.reservations() if each.nodes], "reserved, and nothing waits"
         assert not (others := [name for name in wanted if cluster.lacks_features(name)]), f"other features: {others}"
-        drained = {name: cluster.records[name] for name in ours if cluster.records[name].is_held}
-        assert not drained, f"still drained: {drained}"
+        weights = {name: cluster.records[name].weight for name in wanted}
+        assert not [name for name in wanted if cluster.declared_weight(name) not in (None, weights[name])], weights
+        assert not (others := [name for name in wanted if cluster.lacks_place(name)]), f"in another place: {others}"
+        out = {name: cluster.records[name] for name in ours - {*cluster.usable()}}
+        assert not out, f"still out of service: {out}"
 
     def one_bad_machine_holds_up_no_other(self) -> None:
         """With one bad host, on which there is one node at most, all others get the newest template."""
@@ -275,7 +284,8 @@ class JudgedPasses(stateful.RuleBasedStateMachine):
         bad = next((name for name, host in cluster.hosts.items() if host.is_bad), "")
         if not bad or sum(pod.k8s_node == bad for pod in cluster.pods.values()) > 1:
             return
-        cluster.hosts = {name: host if name == bad else Host() for name, host in cluster.hosts.items()}
+        others = {name: Host(rack=host.rack) for name, host in cluster.hosts.items()}
+        cluster.hosts = others | {bad: cluster.hosts[bad]}
         self.all_settles()
         well = [name for name in cluster.members() if cluster.pods[name].k8s_node != bad]
         old = [name for name in well if cluster.pods[name].revision != cluster.revision]
@@ -289,9 +299,12 @@ class JudgedPasses(stateful.RuleBasedStateMachine):
         While nothing changes, time passes in longer steps.
         """
         cluster, quiet_seconds, pause = self.cluster, 0, MINUTE
+        begun = cluster.now
         for _ in range(10 * MOST):
             before = cluster.snapshot()
-            cluster.slurm_issues_reboots()
+            given_up = [name for name in cluster.slurm_issues_reboots() if cluster.records[name].rebooted > begun]
+            there = [name for name in given_up if cluster.is_on_a_good_host(name)]
+            assert not there, f"{there} were rebooted, and got no new pod"
             cluster.long_checks_pass()
             self.one_pass()
             cluster.kubernetes_steps()

@@ -12,9 +12,10 @@ from slurm_operator.actions import Action, Drain, Undrain
 from slurm_operator.state.resources import Window
 
 from contract import reasons
-from tests.operator.model.failing_machines import ORDINALS, FailingMachines
+from tests.operator.model.changed_records import ChangedRecords
+from tests.operator.model.failing_machines import ORDINALS
 from tests.operator.played.played_cluster import FIRST_CHECK, MOST, UNFIT
-from tests.operator.played.played_slurmctld import ADMINISTRATOR, ASKED, ISSUED, WITH_PROCESSES, Job
+from tests.operator.played.played_slurmctld import ADMINISTRATOR, ISSUED, WITH_PROCESSES, Job
 
 REASONS = st.sampled_from(["bad disk", reasons.SCALE_IN, reasons.UPDATE, reasons.NEW, UNFIT])
 OPEN = datetime.timedelta(seconds=600)
@@ -28,7 +29,7 @@ WINDOWS: dict[str, tuple[datetime.timedelta | None, bool]] = {
 """By name: time from now until a window opens, and if it opens each week."""
 
 
-class Model(FailingMachines):
+class Model(ChangedRecords):
     """The history of one node set."""
 
     @stateful.rule(size=st.integers(0, MOST))
@@ -137,16 +138,6 @@ class Model(FailingMachines):
             record.drain("rma-123", ADMINISTRATOR, self.cluster.now)
             record.drained, record.failing = False, True
             self.cluster.foreign[name] = "rma-123"
-
-    @stateful.rule(ordinal=ORDINALS)
-    def an_administrator_reboots(self, ordinal: int) -> None:
-        record = self.cluster.records.get(f"cpu-{ordinal}")
-        if record and not record.reboot:
-            record.reboot = ASKED
-
-    @stateful.rule()
-    def slurm_issues_reboots(self) -> None:
-        self.cluster.slurm_issues_reboots()
 
     @stateful.rule(ordinal=ORDINALS)
     def an_administrator_sets_a_node_down(self, ordinal: int) -> None:

@@ -1,7 +1,9 @@
 """A random walk through everything that changes nodes, with the operator's own decisions and actions.
 
 Users edit numbers and templates, and jobs come and go. Administrators drain nodes. Kubernetes nodes fail, are cordoned
-or tainted, vanish, or have a condition that tells of a fault. slurmctld forgets nodes whose jobs run on. Listings are
+or tainted, vanish, or have a condition that tells of a fault. Weights and places in topologies are declared, and
+administrators ask for `scontrol reboot`. slurmctld forgets nodes whose jobs run on, and refuses those without all their
+GPUs. Listings are
 incomplete, reconciles die between two actions, pods start late, and the clock runs. A long check may come before jobs.
 
 These promises hold all the time:
@@ -12,8 +14,10 @@ These promises hold all the time:
 * No node takes jobs while it is removed.
 * No new or repaired node takes jobs before its first long check passed.
 * The operator cordons a Kubernetes node only for a repair that it recorded.
+* What it writes of features, weights and places changes nothing else, and no node of another set.
 
-After the last fault and the last job every set has its size and its newest template. Slurm has no orphaned record.
+After the last fault and the last job every set has its size, its newest template, its weights and places. All nodes
+serve, but for those that somebody else drained. Slurm has no orphaned record.
 
 Kubernetes is played (played_cluster.py), and slurmctld (played_slurmctld.py). Their two servers refuse forbidden calls
 at once (played_clients.py).

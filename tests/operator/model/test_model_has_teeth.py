@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import hypothesis
 import pytest
 from hypothesis import stateful
 from slurm_operator import actions, drains, execute
+from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets import features, preconditions, reboot, records, remediate, undrain, update, window
 from slurm_operator.decide.nodes import slurm_nodes, workers
 from slurm_operator.decide.nodes.workers import NodeSetState
@@ -19,12 +20,13 @@ from slurm_operator.state.slurm import Named, SlurmNode
 from contract import names, reasons
 from tests.operator.model.random_walk import Model
 from tests.operator.played.played_cluster import OUR_REASONS
-from tests.operator.played.played_slurmctld import ADMINISTRATOR
+from tests.operator.played.played_slurmctld import ADMINISTRATOR, OF_ANOTHER_SET
 from tests.operator.states.sets import changed
 
 REAL_PERFORM, REAL_UPDATES = execute.Executor.perform, update.actions
 REAL_PLAN, REAL_STEP = remediate.plan, remediate._next_step
 REAL_WORK, REAL_FREE = slurm_nodes.has_work, workers._is_free
+REAL_ORDINALS, REAL_PLACE, REAL_SLURMS_WORD = workers._ordinals, features._place, drains.is_slurms_word
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -186,6 +188,68 @@ def features_that_people_gave_are_taken_away(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(features, "_features", lambda state, _: ("cpu", *(state.node_set.features or ())))
 
 
+def another_sets_record_is_taken_for_its_own(patch: pytest.MonkeyPatch) -> None:
+    def ordinals(state: NodeSetState, seen: Iterable[str]) -> dict[str, int]:
+        return {**REAL_ORDINALS(state, seen), OF_ANOTHER_SET.name: 9}
+
+    patch.setattr(workers, "_ordinals", ordinals)
+
+
+def all_nodes_have_the_first_weight(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(features, "node_weight", lambda first, *_: first)
+
+
+def nodes_are_put_into_no_topology(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(features, "_place", lambda *_: None)
+
+
+def people_may_place_no_node(patch: pytest.MonkeyPatch) -> None:
+    def moved(state: NodeSetState, worker: workers.Worker) -> str | None:
+        return REAL_PLACE(changed(state, topology=state.node_set.topology or ()), worker)
+
+    patch.setattr(features, "_place", moved)
+
+
+def what_a_node_has_is_written_again(patch: pytest.MonkeyPatch) -> None:
+    def again(state: NodeSetState) -> list[actions.UpdateNode]:
+        declared = state.workload is not None and state.workload.weights
+        there = [worker.node for worker in state.members() if declared and worker.node]
+        return [actions.UpdateNode(node.name, weight=node.weight) for node in there]
+
+    real = preconditions.hold
+    patch.setattr(features, "actions", again)
+    patch.setattr(preconditions, "hold", lambda it, now: isinstance(it, actions.UpdateNode) or real(it, now))
+
+
+def a_change_of_a_record_takes_its_drain_away(patch: pytest.MonkeyPatch) -> None:
+    async def with_state(
+        rest: SlurmRest, name: str, features: object, weight: int | None, topology: str | None
+    ) -> None:
+        await rest._call("update_node", "POST", f"/node/{name}", {"topology_str": topology, "state": ["RESUME"]})
+
+    patch.setattr(SlurmRest, "update_node", with_state)
+
+
+def nobody_makes_the_pod_of_a_reboot(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reboot, "actions", lambda _: [])
+
+
+def a_reboot_asap_is_given_up_at_once(patch: pytest.MonkeyPatch) -> None:
+    def is_slurms_word(node: SlurmNode) -> bool:
+        return REAL_SLURMS_WORD(dataclasses.replace(node, states=node.states - {"REBOOT_REQUESTED", "REBOOT_ISSUED"}))
+
+    patch.setattr(drains, "is_slurms_word", is_slurms_word)
+
+
+def drains_that_slurm_leaves_stay(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(drains, "is_left_by_slurm", lambda _: False)
+
+
+def a_node_serves_while_slurm_refuses_it(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(drains, "is_left_by_slurm", lambda node: drains.owner(node) is drains.Owner.SLURM)
+    patch.setattr(undrain, "_may_serve", lambda _: True)
+
+
 def a_new_node_serves_without_its_features(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(features, "has_its_features", lambda *_: True)
 
@@ -193,6 +257,16 @@ def a_new_node_serves_without_its_features(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "spoil",
     [
+        another_sets_record_is_taken_for_its_own,
+        all_nodes_have_the_first_weight,
+        nodes_are_put_into_no_topology,
+        people_may_place_no_node,
+        what_a_node_has_is_written_again,
+        a_change_of_a_record_takes_its_drain_away,
+        nobody_makes_the_pod_of_a_reboot,
+        a_reboot_asap_is_given_up_at_once,
+        drains_that_slurm_leaves_stay,
+        a_node_serves_while_slurm_refuses_it,
         features_that_people_gave_are_taken_away,
         a_new_node_serves_without_its_features,
         a_reboot_is_done_again_and_again,

@@ -11,22 +11,10 @@ from slurm_operator.decide.node_sets import records
 from slurm_operator.state.slurm import SlurmNode
 
 from contract import names, reasons
+from tests.operator.model.histories import goes_on, played
 from tests.operator.model.random_walk import Model
 from tests.operator.played.played_cluster import BROKEN
 from tests.operator.played.played_slurmctld import TOO_FEW, TOO_LARGE, Job
-
-
-def played(size: int) -> Model:
-    model = Model()
-    model.a_set_runs(size=size, room=1, update=None, removal=None, steps=(True, False))
-    return model
-
-
-def goes_on(model: Model, passes: int) -> None:
-    for _ in range(passes):
-        model.the_operator_passes()
-        model.kubernetes_steps()
-        model.time_passes(1)
 
 
 def test_nodes_that_are_out_together_may_all_be_mended() -> None:

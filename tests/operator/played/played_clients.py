@@ -5,6 +5,7 @@ The operator's own `Executor.perform` acts through them. Each call answers at on
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, cast
@@ -18,7 +19,6 @@ from slurm_operator.state.slurm import Reservation, SlurmNode
 from contract import names, reasons
 from tests.operator.played.played_cluster import (
     BROKEN,
-    MAINTENANCE,
     OUR_REASONS,
     REMOVAL_REASONS,
     UNFIT,
@@ -26,7 +26,8 @@ from tests.operator.played.played_cluster import (
     UPDATE_REASONS,
     PlayedCluster,
 )
-from tests.operator.played.played_slurmctld import ISSUED, REFUSALS
+from tests.operator.played.played_hosts import MAINTENANCE
+from tests.operator.played.played_slurmctld import ISSUED, SLURMS_OWN
 
 
 class LeaseFor(lease.Lease):
@@ -133,9 +134,9 @@ class PlayedRest(SlurmRest):
     async def drain(self, name: str, reason: str) -> None:
         record = self.cluster.records[name]
         assert name not in self.cluster.foreign, f"the drain of {name} is another's"
-        own = (UNFIT, BROKEN, *REFUSALS, reasons.NEW, UNTESTED, *REMOVAL_REASONS)
-        over = {reasons.UPDATE: own, reasons.NEW: (*OUR_REASONS, UNTESTED), UNTESTED: (reasons.NEW,)}
-        over[reasons.SCALE_IN] = (*UPDATE_REASONS, UNFIT, BROKEN, *REFUSALS, reasons.NEW, UNTESTED)
+        own = (UNFIT, BROKEN, *SLURMS_OWN, reasons.NEW, UNTESTED, *REMOVAL_REASONS)
+        over = {reasons.UPDATE: own, reasons.NEW: (*OUR_REASONS, UNTESTED), UNTESTED: (reasons.NEW, *SLURMS_OWN)}
+        over[reasons.SCALE_IN] = (*UPDATE_REASONS, UNFIT, BROKEN, *SLURMS_OWN, reasons.NEW, UNTESTED)
         if reason in (reasons.NEW, reasons.SCALE_IN, UNTESTED) and record.reason.startswith(reasons.NODE):
             over[reason] = (record.reason,)
         k8s_nodes: tuple[str, ...] = (reasons.NEW, UNTESTED, *OUR_REASONS) if reason.startswith(reasons.NODE) else ()
@@ -146,6 +147,7 @@ class PlayedRest(SlurmRest):
         replaced = (*over.get(reason, ()), *k8s_nodes, repair.get(reason))
         assert not record.is_held or repaired or record.reason in replaced, f"{name} was drained: {record.reason}"
         assert reason not in repair or record.is_held, f"{name} serves, and is drained for a repair"
+        assert reason != UNTESTED or not record.refused, f"{name} is to be tested, and Slurm refuses it"
         assert not reason.endswith("is not ready") or self.cluster.may_be_drained_as_away(name)
         record.drain(reason, names.SLURM_USER, self.cluster.now)
 
@@ -154,11 +156,12 @@ class PlayedRest(SlurmRest):
         assert name in self.cluster.foreign, f"nobody set {name} DOWN"
         assert record.base == "DOWN"
         record.drained = True
+        record.state_is_set()
 
     async def give_reason(self, name: str, reason: str) -> None:
         record = self.cluster.records[name]
         assert record.reason == record.refused != "", f"{name} has a reason: {record.reason}"
-        assert reason.endswith(f": {self.cluster.foreign[name]}"), f"{reason} was never said of {name}"
+        assert reason.endswith(f": {self.cluster.foreign.get(name)}"), f"{reason} was never said of {name}"
         record.reason, record.user = reason, names.SLURM_USER
 
     async def undrain(self, name: str) -> None:
@@ -168,7 +171,8 @@ class PlayedRest(SlurmRest):
         assert not cluster.lacks(name), f"{name} is to serve and is unfit"
         assert not cluster.records[name].refused, f"{name} is refused, and Slurm lifts no drain of such a node"
         new = cluster.records[name].reason == reasons.NEW
-        assert not (new and cluster.lacks_features(name)), f"{name} is to serve without its features"
+        lacks = cluster.lacks_features(name) or cluster.lacks_place(name)
+        assert not (new and lacks), f"{name} is to serve without its features or its place"
         assert not cluster.is_failed(name), f"{name} is to serve, and a condition of its host fails or did"
         assert not pod.evictable, f"{name} is to serve and its pod may be evicted"
         cluster.records[name].undrain()
@@ -176,16 +180,34 @@ class PlayedRest(SlurmRest):
     async def comment(self, name: str, text: str) -> None:
         self.cluster.records[name].comment = text
 
-    async def update_node(
+    async def _call(
         self,
-        name: str,
-        features: Sequence[str] | None = None,
-        weight: int | None = None,
-        topology: str | None = None,
-    ) -> None:
-        assert (weight, topology) == (None, None), f"nothing declares weight or place of {name}: {weight}, {topology}"
-        assert features is not None and self.cluster.features is not None, f"people gave {name} its features"
-        self.cluster.records[name].features = frozenset(features)
+        call: str,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        params: Mapping[str, str] | None = None,
+        seconds: float = 0,
+    ) -> bytearray | None:
+        """Only an update of features, weight and place comes so far: it has nothing else, and changes what it has."""
+        cluster, name = self.cluster, path.removeprefix("/node/")
+        assert (call, method) == ("update_node", "POST")
+        record, said = cluster.records[name], {**(body or {})}
+        before = dataclasses.replace(record)
+        if "features" in said:
+            assert cluster.features is not None, f"people gave {name} its features"
+            record.features = frozenset(said.pop("features"))
+            assert record.features == {*said.pop("features_act")}
+        if "weight" in said:
+            record.weight = said.pop("weight")["number"]
+            assert record.weight == cluster.declared_weight(name), f"{name} gets weight {record.weight}"
+        if "topology_str" in said:
+            record.topology = said.pop("topology_str")
+            assert cluster.declared_place(name) in (None, record.topology), f"{name} is put into {record.topology}"
+            assert cluster.places is not None, f"people placed {name}"
+        assert not said, f"with what {name} declares comes {said}"
+        assert record != before, f"{name} gets what it has"
+        return None
 
     async def take_down(self, name: str, reason: str) -> None:
         cluster, record = self.cluster, self.cluster.records[name]

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import functools
 
+from slurm_operator.decide.nodes.topology import Topologies
 from slurm_operator.decide.nodes.workers import NodeSetState
-from slurm_operator.state.kubernetes import K8sNode, Pod, Taint, Workload
-from slurm_operator.state.resources import KeptDrain, NodeCondition, NodeSet, RemovalPolicy, Restart, UpdatePolicy
+from slurm_operator.state.kubernetes import Pod, Workload
+from slurm_operator.state.resources import (
+    KeptDrain,
+    NodeCondition,
+    NodeSet,
+    Place,
+    RemovalPolicy,
+    Restart,
+    UpdatePolicy,
+)
 from slurm_operator.state.slurm import Facts
 
 from contract import names, reasons
 from contract.policies import ReactionPolicy
+from tests.operator.played.played_hosts import CONDITION, Host
 from tests.operator.played.played_slurmctld import ISSUED, NOW, TOO_FEW, PlayedSlurmctld, Record
+from tests.operator.states.topologies import KNOWN
 
 MOST = 6
 UNFIT = "pulumi-slurm:health gpus: 3 of 4 GPUs answer"
 BROKEN = "pulumi-slurm:jail: it does not start"
 FIRST_CHECK = "bandwidth"
 UNTESTED = f"{reasons.UNTESTED}{FIRST_CHECK}"
-MAINTENANCE = "maintenance"
-CONDITION = "KernelDeadlock"
 REMOVAL_REASONS = (reasons.SCALE_IN, f"{reasons.SCALE_IN}{reasons.DEADLINE_PASSED}")
 UPDATE_REASONS = (reasons.UPDATE, f"{reasons.UPDATE}{reasons.DEADLINE_PASSED}")
 OUR_REASONS = (*REMOVAL_REASONS, *UPDATE_REASONS)
@@ -38,37 +46,7 @@ class Worker:
     phase: str = "starting"
     evictable: bool = False
     memory: int = 1
-
-
-@dataclasses.dataclass
-class Host:
-    """A Kubernetes node: what it lacks, and what others and we said of it."""
-
-    sick: bool = False
-    lacks_gpu: bool = False
-    cordoned: bool = False
-    tainted: bool = False
-    away_since: datetime.datetime | None = None
-    dead: bool = False
-    ours: bool = False
-    says: str = "False"
-    """Status of its condition that counts as a check."""
-
-    @property
-    def takes_pods(self) -> bool:
-        return not (self.cordoned or self.tainted or self.ours or self.away_since)
-
-    @property
-    def is_bad(self) -> bool:
-        return self.sick or self.lacks_gpu or not self.takes_pods or self.says != "False"
-
-    def taints(self) -> list[str]:
-        if not (self.tainted or self.ours):
-            return []
-        return [key for key, there in ((MAINTENANCE, self.tainted), (names.UNFIT_TAINT, self.ours)) if there]
-
-    def seen(self) -> K8sNode:
-        return _k8s_node(self.cordoned or self.ours, self.away_since, self.says, *self.taints())
+    weight: int = 1
 
 
 class PlayedCluster(PlayedSlurmctld):
@@ -78,6 +56,9 @@ class PlayedCluster(PlayedSlurmctld):
         broken: templates under which no node works.
         first_checks: long checks that come before a node's jobs.
         features: those that the set declares; None if administrators give them.
+        weights: those that the set declares: the first nodes', and how many nodes share one.
+        places: those that the set declares in topologies; None if administrators place its nodes.
+        knows_topologies: whether the operator knows them.
         updating: what NodeSet.status remembers of an update.
         drains: those of others that it keeps.
         restarts: what NodeSet.status remembers.
@@ -93,6 +74,9 @@ class PlayedCluster(PlayedSlurmctld):
         self.broken: set[int] = set()
         self.first_checks: tuple[str, ...] = ()
         self.features: tuple[str, ...] | None = None
+        self.weights: tuple[int, int] | None = None
+        self.places: tuple[Place, ...] | None = None
+        self.knows_topologies = True
         self.restarts: tuple[Restart, ...] = ()
         self.updating: frozenset[str] = frozenset()
         self.drains: tuple[KeptDrain, ...] = ()
@@ -154,7 +138,8 @@ class PlayedCluster(PlayedSlurmctld):
             self.look_at_itself(name)
         for name in staying:
             if name not in self.pods:
-                self.pods[name] = Worker(self.another_version(), self.revision, self.now, "", memory=self.memory)
+                of_template = Worker(self.another_version(), self.revision, self.now, "", memory=self.memory)
+                self.pods[name] = dataclasses.replace(of_template, weight=self.declared_weight(name) or 1)
             pod = self.pods[name]
             pod.k8s_node = pod.k8s_node or self._emptiest()
 
@@ -187,7 +172,7 @@ class PlayedCluster(PlayedSlurmctld):
 
     def _register(self, name: str) -> None:
         pod, kept = self.pods[name], {drain.node: drain.reason for drain in self.drains}
-        self.register(name, pod.memory, kept, all_gpus=not self.hosts[pod.k8s_node].lacks_gpu)
+        self.register(name, pod.memory, kept, all_gpus=not self.hosts[pod.k8s_node].lacks_gpu, weight=pod.weight)
 
     def long_checks_pass(self) -> None:
         """Untested nodes that are there and well pass (test_first_checks.py plays the jobs), and their drain ends."""
@@ -212,6 +197,10 @@ class PlayedCluster(PlayedSlurmctld):
 
     def is_away(self, pod: Worker) -> bool:
         return bool(pod.k8s_node) and self.hosts[pod.k8s_node].away_since is not None
+
+    def is_on_a_good_host(self, name: str) -> bool:
+        pod = self.pods.get(name)
+        return pod is not None and bool(pod.k8s_node) and not self.hosts[pod.k8s_node].is_bad
 
     def is_sick(self, name: str) -> bool:
         return bool(self.pods[name].k8s_node) and self.hosts[self.pods[name].k8s_node].sick
@@ -260,6 +249,25 @@ class PlayedCluster(PlayedSlurmctld):
         """Return whether a node's record has other features than its set declares."""
         return self.features is not None and self.records[name].features != {"cpu", *self.features}
 
+    def declared_weight(self, name: str) -> int | None:
+        """Return a node's weight: each group of nodes has the next one, 16 at most."""
+        if self.weights is None:
+            return None
+        first, group = self.weights
+        return [first + number for number in range(16) for _ in range(group)][int(name[4:])]
+
+    def declared_place(self, name: str) -> str | None:
+        """Return a node's place in topologies; None if none is declared, or its rack or the topologies are unknown."""
+        host = self.hosts.get(self.pods[name].k8s_node) if name in self.pods else None
+        if self.places is None or host is None or not self.knows_topologies:
+            return None
+        of_rack = f"pods:{host.rack}" if host.rack else "pods-unlabeled"
+        return ",".join(f"{place.name}:{of_rack if place.labels else place.unit}" for place in self.places)
+
+    def lacks_place(self, name: str) -> bool:
+        """Return whether a node is elsewhere than its set declares."""
+        return self.declared_place(name) not in (None, self.records[name].topology)
+
     # How the operator sees them.
 
     def members(self) -> list[str]:
@@ -289,16 +297,20 @@ class PlayedCluster(PlayedSlurmctld):
             updating=self.updating,
             drains=self.drains,
             features=self.features,
+            topology=self.places,
             conditions=(NodeCondition(CONDITION),),
         )
         workload = Workload(
             *("cpu", self.size, self.size, str(self.set_version)),
             revision=str(self.revision),
             facts=Facts(1, self.memory),
+            weights=self.weights,
         )
+        topologies = Topologies(KNOWN, KNOWN, settled=True) if self.knows_topologies else None
         k8s_nodes = {name: host.seen() for name, host in self.hosts.items()}
         there = (node_set, workload, pods, self.now, k8s_nodes)
-        return NodeSetState(*there, reservations=self.reservations(), first_checks=self.first_checks)
+        seen = NodeSetState(*there, reservations=self.reservations(), first_checks=self.first_checks)
+        return dataclasses.replace(seen, topologies=topologies)
 
     def may_lose_jobs(self, name: str) -> bool:
         """Return whether a drain of ours had its deadline."""
@@ -316,9 +328,3 @@ class PlayedCluster(PlayedSlurmctld):
         shared = away > 1 and away * 100 > self.reactions.breaker_percent * len(self.pods)
         patience = datetime.timedelta(seconds=self.reactions.after_seconds)
         return since is not None and self.now >= since + patience and not shared
-
-
-@functools.lru_cache(1000)
-def _k8s_node(cordoned: bool, away_since: datetime.datetime | None, says: str, *taints: str) -> K8sNode:
-    conditions = ((CONDITION, says, ""),) if says else ()
-    return K8sNode(cordoned, tuple(Taint(key, "NoSchedule") for key in taints), away_since, conditions=conditions)

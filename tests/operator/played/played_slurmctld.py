@@ -13,21 +13,30 @@ from contract import names, reasons
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 ADMINISTRATOR = "alice"
-TOO_LARGE = "Low RealMemory"
+TOO_LARGE = "Low RealMemory (reported:1000 < 100.00% of configured:2000)"
 TOO_FEW = "gres/gpu count reported lower than configured (3 < 4)"
 REFUSALS = (TOO_LARGE, TOO_FEW)
+SLURMS_OWN = (*REFUSALS, reasons.REBOOT_ASAP)
 ASKED, ISSUED = "REBOOT_REQUESTED", "REBOOT_ISSUED"
+OF_ANOTHER_SET = SlurmNode("cpu-big-0", frozenset({"IDLE", "DRAIN"}), reasons.UPDATE, names.SLURM_USER, weight=5)
+"""Of a set whose name begins as this one's does. It is listed, and nobody may change it."""
 RESUME_TIMEOUT = datetime.timedelta(seconds=600)
 
 
 @dataclasses.dataclass
 class Record:
-    """slurmctld's record of a node; `memory` is that of the registration that made it. `refused` is why Slurm does."""
+    """slurmctld's record of a node; `memory` is that of the registration that made it. `refused` is why Slurm does.
+
+    `next_state` is what `scontrol reboot` sets aside for the registration that ends it. Any ends the drain, too.
+    """
 
     started: datetime.datetime
     memory: int = 1
+    weight: int = 1
+    topology: str = ""
     refused: str = ""
     reboot: str = ""
+    next_state: str = ""
     rebooted: datetime.datetime = NOW
     base: str = "IDLE"
     drained: bool = False
@@ -41,10 +50,16 @@ class Record:
     def drain(self, reason: str, user: str, since: datetime.datetime) -> None:
         self.drained, self.failing = True, False
         self.reason, self.user, self.since = reason, user, since
+        self.state_is_set()
 
     def undrain(self) -> None:
         self.drained = self.failing = False
         self.reason = self.user = ""
+        self.state_is_set()
+
+    def state_is_set(self) -> None:
+        """Another state ends what is set aside, but while Slurm shows a reboot: also one whose slurmd it refused."""
+        self.next_state = self.next_state if self.reboot or self.refused else ""
 
     @property
     def is_held(self) -> bool:
@@ -103,23 +118,33 @@ class PlayedSlurmctld:
 
     # What it does by itself.
 
-    def register(self, name: str, memory: int, kept: Mapping[str, str], *, all_gpus: bool = True) -> None:
+    def register(
+        self, name: str, memory: int, kept: Mapping[str, str], *, all_gpus: bool = True, weight: int = 1
+    ) -> None:
         """A node's slurmd begins; `kept` are the drains of others of which the operator remembers the words.
 
         The record that it makes has its own size. A reboot is over then. If Slurm refuses that slurmd, it says so by
-        its reason alone (slurmrestd_records.py).
+        its reason alone (slurmrestd_records.py). It lifts no drain for that when it takes the slurmd again.
         """
         if name not in self.records:
-            self.records[name], all_gpus = Record(self.now, memory), True
+            self.records[name], all_gpus = Record(self.now, memory, weight), True
             self.records[name].drain(reasons.NEW, names.SLURM_USER, self.now)
         record = self.records[name]
         record.started, record.reboot = self.now, "" if record.reboot == ISSUED else record.reboot
         record.refused = TOO_LARGE if memory < record.memory else "" if all_gpus else TOO_FEW
         if record.refused:
             self._refuse(name, kept)
-        elif record.is_held and record.reason == TOO_FEW:
-            self.foreign[name] = TOO_FEW  # Slurm leaves its drain, which a person lifts.
+        elif record.base == "DOWN":
+            self._end_reboot(name)
+
+    def _end_reboot(self, name: str) -> None:
+        """A node that was DOWN registers. With a next state any drain ends, whoever set it."""
+        record = self.records[name]
+        record.drained, then, record.next_state = record.drained and not record.next_state, record.next_state, ""
         self.return_to_service(name)
+        if "DOWN" in then and not record.failing:
+            record.base, self.foreign[name] = "DOWN", reasons.REBOOT_COMPLETE
+            self._say_of_reboot(name, reasons.REBOOT_COMPLETE)
 
     def _refuse(self, name: str, kept: Mapping[str, str]) -> None:
         """slurmctld puts its own reason in the place of whatever stands there (validate_node_specs)."""
@@ -136,7 +161,7 @@ class PlayedSlurmctld:
             record.reason, record.user, record.since = record.refused, names.SLURM_USER, self.now
 
     def return_to_service(self, name: str) -> None:
-        """Its slurmd registers: Slurm takes back that it is DOWN, whoever said so (ReturnToService=2)."""
+        """Its slurmd answers a ping: Slurm takes back that it is DOWN, whoever said so (ReturnToService=2)."""
         record = self.records[name]
         if record.refused:
             return
@@ -145,19 +170,38 @@ class PlayedSlurmctld:
             self.foreign.pop(name, None)
         record.base = "IDLE"
 
-    def slurm_issues_reboots(self) -> None:
+    def reboot(self, name: str, *, asap: bool = False, reason: str = "", next_state: str = "") -> None:
+        """A person asks for `scontrol reboot` (_slurm_rpc_reboot_nodes in proc_req.c); a second one is skipped.
+
+        A reason that takes a node out of service is played alone: one of a node that serves goes with the reboot.
+        """
+        record = self.records[name]
+        if record.reboot:
+            return
+        record.reboot, record.next_state = ASKED, next_state
+        said = reason if asap or record.is_held or record.base == "DOWN" else ""
+        if asap and not record.drained:
+            record.drained, record.next_state = True, f"{next_state} UNDRAIN"
+            said = said or ("" if record.reason else reasons.REBOOT_ASAP)
+        if said:
+            record.reason, record.user, record.since, self.foreign[name] = said, ADMINISTRATOR, self.now, said
+
+    def slurm_issues_reboots(self) -> list[str]:
         """Nodes that fell idle, or are DOWN, are rebooted, which Slurm says in its own name.
 
-        It gives up a reboot after which it accepts no slurmd in time (power_save.c).
+        It gives up a reboot after which it accepts no slurmd in time (power_save.c). Those are returned.
         """
         self.now += datetime.timedelta(seconds=1)
+        given_up = []
         for name, record in self.records.items():
             if record.reboot == ISSUED and self.now > record.rebooted + RESUME_TIMEOUT:
+                given_up.append(name)
                 record.reboot = ""
                 self._say_of_reboot(name, reasons.REBOOT_TIMED_OUT)
             if record.reboot == ASKED and not [job for job in self.jobs if job.node == name]:
                 record.reboot, record.base, record.rebooted = ISSUED, "DOWN", self.now
                 self._say_of_reboot(name, record.reason or "reboot requested")
+        return given_up
 
     def _say_of_reboot(self, name: str, reason: str) -> None:
         """The reason of a drain is read without what Slurm adds to it."""
@@ -165,7 +209,9 @@ class PlayedSlurmctld:
         record.user, record.since = names.SLURM_USER, self.now
         record.reason = record.reason if record.is_held else reason
         # Nobody can tell any more who wrote words that are the operator's own, or who set it DOWN.
-        if not record.is_held or record.reason.startswith(reasons.PREFIX):
+        is_down = not record.is_held and reason != reasons.REBOOT_COMPLETE
+        is_given_up = record.reason == reasons.REBOOT_ASAP and not record.reboot
+        if is_down or is_given_up or record.reason.startswith(reasons.PREFIX):
             self.foreign.pop(name, None)
 
     def slurmctld_starts_anew(self) -> None:
@@ -233,7 +279,8 @@ class PlayedSlurmctld:
 
     def listing(self, lost: set[int]) -> dict[str, SlurmNode]:
         """Slurm's nodes, but for those ordinals."""
-        return {name: self.seen(name) for name in self.records if int(name[4:]) not in lost}
+        ours = {name: self.seen(name) for name in self.records if int(name[4:]) not in lost}
+        return ours | {OF_ANOTHER_SET.name: OF_ANOTHER_SET}
 
     def seen(self, name: str) -> SlurmNode:
         record = self.records[name]
@@ -253,6 +300,8 @@ class PlayedSlurmctld:
             *(name, frozenset(states), *words),
             facts=Facts(1, record.memory),
             features=record.features,
+            weight=record.weight,
+            topology=record.topology,
             allocated_memory=memory,
         )
 

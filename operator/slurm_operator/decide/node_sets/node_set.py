@@ -135,7 +135,8 @@ def _restored(nodes: Iterable[SlurmNode]) -> list[RestoreReason]:
     """Return what gives drains of others their words back, which Slurm has replaced."""
     lost = [node for node in nodes if node.replaced_by]
     signed = [drains.signed(KeptDrain(node.name, node.reason, node.reason_user)) for node in lost]
-    return [RestoreReason(node.name, words) for node, words in zip(lost, signed, strict=True)]
+    pairs = zip(lost, signed, strict=True)
+    return [RestoreReason(node.name, words) for node, words in pairs if words != node.replaced_by]
 
 
 def _turn(action: Action) -> int:

@@ -45,7 +45,7 @@ def _has_cause(state: NodeSetState, worker: Worker) -> bool:
         case Owner.SLURM:
             # It is in the place of a new node's drain.
             is_well = worker.is_up and features.has_its_features(state, worker)
-            is_over = is_well and worker.node is not None and drains.is_refusal_over(worker.node)
+            is_over = is_well and worker.node is not None and drains.is_left_by_slurm(worker.node)
         case Owner.SCALE_IN:
             is_over = True
         case Owner.UNTESTED:

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 from slurm_operator import drains
-from slurm_operator.actions import Action, DeleteRecord, Drain, DrainDown, SetReplicas
+from slurm_operator.actions import Action, DeleteRecord, Drain, DrainDown, SetReplicas, Undrain
 from slurm_operator.decide.cluster import status
 from slurm_operator.decide.node_sets import k8s_nodes, records
 from slurm_operator.state.kubernetes import K8sNode
@@ -73,6 +73,14 @@ def test_a_node_that_a_person_set_down_is_kept_out_under_his_reason() -> None:
     assert decide(state(1, 1), [kept]) == []
 
 
+def test_a_node_stays_down_after_its_reboot_if_somebody_asked_for_that() -> None:
+    """`scontrol reboot nextstate=down`: Slurm says so in its own name, and lifts it when the slurmd answers a ping."""
+    down = node("cpu-0", "DOWN", reason="reboot complete", reason_user="slurm")
+    assert decide(state(1, 1), [down]) == [DrainDown("cpu-0")]
+    kept = dataclasses.replace(down, states=down.states | {"DRAIN"}, reason="reboot requested")
+    assert decide(state(1, 1), [kept]) == []
+
+
 @pytest.mark.parametrize(
     ("reason", "user"),
     [
@@ -94,6 +102,15 @@ def test_slurms_other_words_about_a_node_that_is_down_stay_and_its_node_may_leav
     assert decide(state(0, 1), [kept]) == [lowered(0, 1)]
     reboots = node("cpu-0", "DOWN", "REBOOT_ISSUED", reason="reboot issued", reason_user="slurm")
     assert decide(state(0, 1), [reboots]) == [], "its new slurmd ends that"
+
+
+def test_a_drain_that_slurm_leaves_after_a_reboot_without_a_slurmd_is_lifted_once_there_is_one() -> None:
+    given_up = node("cpu-0", "IDLE", "DRAIN", reason="Reboot ASAP", reason_user="slurm")
+    assert decide(state(1, 1), [given_up]) == [Undrain("cpu-0")]
+    for states in ("REBOOT_REQUESTED", "REBOOT_ISSUED"):
+        waits = dataclasses.replace(given_up, states=given_up.states | {states})
+        assert decide(state(1, 1), [waits]) == []
+    assert decide(state(1, 1), [dataclasses.replace(given_up, reason_user="alice")]) == []
 
 
 def test_a_node_of_which_no_slurmd_came_after_a_reboot_asap_is_updated() -> None:

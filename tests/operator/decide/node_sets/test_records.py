@@ -162,17 +162,18 @@ def test_a_node_that_slurm_refused_under_a_record_of_a_larger_one_is_repaired() 
     assert restarts(declares(LARGE, NEW), sized(refused, LARGE)) == [], "its Kubernetes node lacks something"
 
 
-def test_a_drain_that_slurm_leaves_after_it_refused_a_node_for_its_disk_is_lifted() -> None:
-    taken = node("cpu-0", "IDLE", "DRAIN", reason="Low TmpDisk", reason_user="slurm")
+@pytest.mark.parametrize("words", ["Low TmpDisk", "gres/gpu count reported lower than configured (3 < 4)"])
+def test_a_drain_that_slurm_leaves_after_it_refused_a_node_is_lifted(words: str) -> None:
+    taken = node("cpu-0", "IDLE", "DRAIN", reason=words, reason_user="slurm")
     size = declares(SMALL, NEW, ready=True)
     assert restarts(size, taken) == [Undrain("cpu-0")]
     assert preconditions.hold(Undrain("cpu-0"), taken)
     first = dataclasses.replace(size, first_checks=("bandwidth",))
     assert restarts(first, taken) == [Drain("cpu-0", "pulumi-slurm:untested bandwidth")], "it may be new"
     assert restarts(declares(SMALL, NEW, ready=False), taken) == []
-    refused = node("cpu-0", "IDLE", "DRAIN", "INVALID_REG", reason="Low TmpDisk", reason_user="slurm")
+    refused = node("cpu-0", "IDLE", "DRAIN", "INVALID_REG", reason=words, reason_user="slurm")
     by_alice = dataclasses.replace(taken, reason_user="alice")
-    for stays in (refused, by_alice, dataclasses.replace(taken, reason="Low TmpDisk, says alice")):
+    for stays in (refused, by_alice, dataclasses.replace(taken, reason=f"{words}, says alice")):
         assert restarts(size, stays) == []
         assert not preconditions.hold(Undrain("cpu-0"), stays)
 
