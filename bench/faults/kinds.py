@@ -97,6 +97,8 @@ HIGHEST = WORKERS[-1]
 
 _ANOTHER_HOLDER = r"^Lease holder=(?!{holder}$)\S"
 _BLIND = r"^SlurmCluster/\S+ Available=(Unknown|False) |^Event \w+ Available(Unknown|False) SlurmCluster/"
+_NO_ANSWER = r"^Event \w+ DegradedTrue SlurmCluster/\S+ .*: no answer in time"
+"""Such a pass asked for something else than nodes and jobs when slurmrestd answered no more."""
 _RESTORED = r"^Event \w+ Heal SlurmCluster/\S+ restored {target}\b"
 _SCALED = r"^NodeSet/\S+ ScaledOutsidePulumi=True "
 _BY_PERSON = r"^(NodeSet|SlurmCluster)/\S+ DrainedByPeople=True .*{reason}"
@@ -116,7 +118,7 @@ KINDS: Mapping[str, Kind] = {
     ),
     "slurmrestd-stopped": Kind(
         "slurmrestd gets SIGSTOP: its socket accepts, nobody answers",
-        _parts(Part.SLURMRESTD), _parts(Part.SLURMCTLD), (45, 60), told=_BLIND,
+        _parts(Part.SLURMRESTD), _parts(Part.SLURMCTLD), (45, 60), told=f"{_BLIND}|{_NO_ANSWER}",
     ),
     "slurmctld-killed": Kind(
         "slurmctld ends by SIGKILL, and its pod starts another one", _parts(Part.SLURMCTLD), passed=Sign.SLURM_ANSWERS
@@ -148,6 +150,8 @@ KINDS: Mapping[str, Kind] = {
     "login-deleted": Kind(
         "the login node's pod is deleted", _parts(Part.LOGIN), _parts(Part.K8S_NODE, Part.KUBELET), (30, 45),
         told=r"^(SlurmCluster/\S+ Available=False|Event \w+ AvailableFalse SlurmCluster/).*slurm-login",
+        # Another pod may be ready within three seconds, before any pass of the operator.
+        told_by_kubelet=r"^Event \w+ (Killing|Started) Pod/slurm-login-0 ",
     ),
     "object-edited": Kind(
         "somebody edits a declared object", _parts(Part.OBJECTS), seconds=(10, 20), told=_RESTORED,

@@ -38,6 +38,7 @@ LINES = {
 BY_KUBELET = {
     "slurmrestd-killed": "Event Normal Started Pod/slurm-rest-6d5f-x Started container slurmrestd",
     "slurmctld-deleted": "Event Normal Killing Pod/slurm-controller-0 Stopping container controller",
+    "login-deleted": "Event Normal Killing Pod/slurm-login-0 Stopping container login",
     "database-deleted": "Event Normal Killing Pod/slurm-database-0 Stopping container database",
 }
 NOTE = {"holder": HOLDER, "reason": "bad-fan-1"}
