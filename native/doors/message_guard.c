@@ -316,6 +316,7 @@ __attribute__((constructor)) static void stand_guard(void) {
     FIND(next_number, "unpack32");
     FIND(name_of, "rpc_num2string");
     client_find();
+    clients_find();
     connection_find();
     launch_find();
     credential_find();
@@ -325,7 +326,10 @@ __attribute__((constructor)) static void stand_guard(void) {
     http_find();
     layout_find();
     length_find();
+    lookups_find();
     persist_find();
     slow_readers_find();
+    usage_find();
+    waiting_steps_find();
     zero_cpus_find();
 }
