@@ -13,6 +13,9 @@
  *   - slurmctld takes heterogeneous jobs that name a bounded number of nodes (components_guard.c);
  *   - slurmctld takes no step with numbers by which it would divide by zero (step_guard.c);
  *   - slurmctld adds up as many tasks as it can count (layout_guard.c);
+ *   - slurmctld waits for no user's host, and wakes a bounded number of steps (name_lookups.c, silent_clients.c,
+ *     waiting_steps.c);
+ *   - slurmdbd takes a finished job's resources from no user (job_usage.c);
  *   - srun, salloc, sattach and swait read, at their own ports, messages of root, SlurmUser and their own user;
  *   - none of them waits for a stranger (client_guard.c);
  *   - slurmdbd reads nothing from a connection that has not named its user (persist_guard.c);

@@ -2,9 +2,9 @@
  *
  * A step's request says where its srun listens. slurmctld looks that name up when the step ends, is cancelled or may
  * start, under the lock of all jobs. Slurm (26.05.5) asks ten times for a name that it does not find, a second apart,
- * and answers nobody meanwhile. srun of a login node sends its pod's name, which has no address. A user's own client
- * sends any name. Here slurmctld asks once. step_guard.c and job_submit_jail.c refuse names that DNS outside of the
- * cluster would have to answer. */
+ * and answers nobody meanwhile. srun of a login node sends its pod's name, which may have no address. A user's own
+ * client sends any name. Here slurmctld asks once. step_guard.c and job_submit_jail.c refuse names that DNS outside of
+ * the cluster would have to answer. */
 #include "message_guard.h"
 #include "slurm_functions.h"
 
@@ -26,10 +26,10 @@ void slurm_set_addr(void *address, uint16_t port, char *host) {
     lookup.failed = 0;
 }
 
-int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **addresses) {
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *req, struct addrinfo **pai) {
     if (lookup.failed)
         return lookup.failed;
-    int failed = real_lookup(host, service, hints, addresses);
+    int failed = real_lookup(name, service, req, pai);
     if (lookup.is_once)
         lookup.failed = failed;
     return failed;

@@ -27,9 +27,9 @@ int slurm_send_only_node_msg(struct to_send *message) {
     return failed;
 }
 
-int poll(struct pollfd *files, nfds_t number, int milliseconds) {
-    bool is_long = milliseconds < 0 || milliseconds > CLIENT_MILLISECONDS;
-    return real_poll(files, number, is_for_a_user && is_long ? CLIENT_MILLISECONDS : milliseconds);
+int poll(struct pollfd *fds, nfds_t nfds, int timeout) {
+    bool is_long = timeout < 0 || timeout > CLIENT_MILLISECONDS;
+    return real_poll(fds, nfds, is_for_a_user && is_long ? CLIENT_MILLISECONDS : timeout);
 }
 
 void clients_find(void) {

@@ -2,8 +2,8 @@
  *
  * It keeps a record of each step that waits, with its texts, and wakes its srun when another step ends. It wakes all
  * that have waited for a minute, at once, and MaxStepCount counts none of them. So any user could fill its memory, and
- * keep its threads from the nodes by sruns that are not there. Beyond the bound it keeps no record. Such a step's srun
- * asks again by itself, as it does where slurmctld was started anew. */
+ * keep its threads from the nodes by sruns that are not there. Beyond the bound, in which steps that run count, it
+ * keeps no record. Such a step's srun asks again by itself, as it does where slurmctld was started anew. */
 #include "message_guard.h"
 #include "slurm_functions.h"
 

@@ -13,12 +13,12 @@
 
 static int lookups, slept, records;
 
-int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **addresses) {
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *req, struct addrinfo **pai) {
     (void)service;
-    (void)hints;
-    (void)addresses;
+    (void)req;
+    (void)pai;
     lookups++;
-    return strcmp(host, "nobody") ? 0 : EAI_NONAME;
+    return strcmp(name, "nobody") ? 0 : EAI_NONAME;
 }
 
 unsigned sleep(unsigned seconds) {
