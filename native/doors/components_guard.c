@@ -48,6 +48,7 @@ static void refuse(job_desc_msg_t *component) {
 /* While slurmctld reads a heterogeneous job, it appends descriptions of its components alone. */
 void list_append(void *list, void *item) {
     if (!job.is_reading) {
+        waiting_steps_see(list);
         real_append(list, item);
         return;
     }

@@ -13,6 +13,9 @@
  *   - slurmctld takes heterogeneous jobs that name a bounded number of nodes (components_guard.c);
  *   - slurmctld takes no step with numbers by which it would divide by zero (step_guard.c);
  *   - slurmctld adds up as many tasks as it can count (layout_guard.c);
+ *   - slurmctld waits for no user's host, and wakes a bounded number of steps (name_lookups.c, silent_clients.c,
+ *     waiting_steps.c);
+ *   - slurmdbd takes a finished job's resources from no user (job_usage.c);
  *   - srun, salloc, sattach and swait read, at their own ports, messages of root, SlurmUser and their own user;
  *   - none of them waits for a stranger (client_guard.c);
  *   - slurmdbd reads nothing from a connection that has not named its user (persist_guard.c);
@@ -316,6 +319,7 @@ __attribute__((constructor)) static void stand_guard(void) {
     FIND(next_number, "unpack32");
     FIND(name_of, "rpc_num2string");
     client_find();
+    clients_find();
     connection_find();
     launch_find();
     credential_find();
@@ -325,7 +329,10 @@ __attribute__((constructor)) static void stand_guard(void) {
     http_find();
     layout_find();
     length_find();
+    lookups_find();
     persist_find();
     slow_readers_find();
+    usage_find();
+    waiting_steps_find();
     zero_cpus_find();
 }

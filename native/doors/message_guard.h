@@ -105,17 +105,30 @@ void hostlist_find_real(void);
 /* http_guard.c */
 void http_find(void);
 
+/* job_usage.c */
+void usage_find(void);
+
 /* layout_guard.c */
 void layout_find(void);
 
 /* length_guard.c */
 void length_find(void);
 
+/* name_lookups.c */
+void lookups_find(void);
+
 /* persist_guard.c */
 void persist_find(void);
 
+/* silent_clients.c */
+void clients_find(void);
+
 /* slow_readers.c */
 void slow_readers_find(void);
+
+/* waiting_steps.c: the first notes a list to which Slurm appends. */
+void waiting_steps_see(void *list);
+void waiting_steps_find(void);
 
 /* zero_cpus.c */
 void zero_cpus_find(void);

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
@@ -22,6 +23,18 @@ struct arguments {
 /* The first fields of gres_mc_data_t: what a job's tasks ask of each node. */
 struct task_sizes {
     uint16_t boards, sockets_per_board, sockets, cores, threads, cpus_per_task;
+};
+
+/* The first fields of slurm_msg_t. */
+struct to_send {
+    struct sockaddr_storage address;
+    void *token;
+    int kind;
+    uid_t uid;
+    gid_t gid;
+    bool has_ids;
+    uid_t reader;
+    bool is_for_one;
 };
 
 /* The first fields of topology_eval_t. */
@@ -78,6 +91,9 @@ int slurm_persist_conn_process_msg(void *connection, void *message, char *text, 
                                    bool first);
 ssize_t conn_g_recv(void *connection, void *bytes, size_t size);
 ssize_t conn_g_sendv(void *connection, const struct iovec *parts, int number);
+void slurm_set_addr(void *address, uint16_t port, char *host);
+void *create_step_record(void *job, uint16_t version);
+int slurm_send_only_node_msg(struct to_send *message);
 int conmgr_set_params(const char *parameters);
 int topology_g_eval_nodes(struct plan *plan);
 void slurm_step_layout_merge(struct layout *sum, struct layout *other);

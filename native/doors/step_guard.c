@@ -8,9 +8,12 @@
  *   - It numbers a job's steps onward from the greatest number (create_step_record). It does not start with a job that
  *     has none left.
  *   - It counts a node's tasks with 16 bits, and never ends to place more (_task_layout_plane).
- * Refuses long ones: slurmctld keeps a step's texts while it runs or waits, and bounds few of them. */
+ * Refuses long ones: slurmctld keeps a step's texts while it runs or waits, and bounds few of them.
+ * Refuses one whose srun is at a host of another domain: slurmctld would wait for that domain's DNS, under its locks.
+ */
 #include "body_reader.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +43,7 @@
 struct step {
     uint32_t number, least_nodes, nodes, cpus, tasks, threads, distribution, plane, flags, tasks_for_gpu;
     unsigned char *distribution_at;
-    const char *node_list, *cpus_for_gpu, *of_step, *of_node, *of_task;
+    const char *host, *node_list, *cpus_for_gpu, *of_step, *of_node, *of_task;
 };
 
 static void skip_texts(struct reader *reader, int count) {
@@ -77,7 +80,8 @@ static bool read_step(struct reader reader, uint16_t version, struct step *step)
     step->plane = short_number(&reader);
     take(&reader, TO_FLAGS);
     step->flags = number(&reader);
-    skip_texts(&reader, 3);
+    step->host = text(&reader);
+    skip_texts(&reader, 2);
     step->node_list = text(&reader);
     skip_texts(&reader, 2);
     take(&reader, 4);
@@ -97,6 +101,12 @@ static bool read_step(struct reader reader, uint16_t version, struct step *step)
 static bool has_cpus(const char *per_task) {
     const char *cpus = per_task ? strstr(per_task, "cpu:") : NULL;
     return cpus && (int)strtoul(cpus + strlen("cpu:"), NULL, 10) > 0;
+}
+
+/* srun sends the short name of its machine. */
+static bool is_near(const char *host) {
+    unsigned char address[sizeof(struct in6_addr)];
+    return !strpbrk(host, ".:") || inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1;
 }
 
 static bool has_a_name(const char *nodes) {
@@ -168,6 +178,8 @@ const char *step_fault(void *buffer, uint16_t version) {
     struct step step;
     if (!read_step(reader, version, &step))
         return NULL; /* Slurm can't read it, either. */
+    if (step.host && !is_near(step.host))
+        return "a step whose srun is at neither an address nor a short name";
     if (step.number > MOST_STEPS && step.number != NO_VALUE)
         return "a step with one of the last numbers";
     if (!step.least_nodes || (step.distribution == ARBITRARY && step.node_list && !has_a_name(step.node_list)))

@@ -2,6 +2,7 @@
  *
  * In slurmctld, since every client can ask: with options, lines of a batch script, or over Slurm's protocol. Others of
  * slurm.options' JobSubmitPlugins come after it. */
+#include <arpa/inet.h>
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
 #include <stdbool.h>
@@ -79,6 +80,12 @@ static bool has_odd_switches(const job_desc_msg_t *job) {
            (job->kill_on_node_fail > 1 && job->kill_on_node_fail != NO_VAL16);
 }
 
+/* slurmctld looks it up under its locks. It takes the address that a command comes from where none is named. */
+static bool is_address(const char *host) {
+    unsigned char address[sizeof(struct in6_addr)];
+    return inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1;
+}
+
 /* Returns what is wrong with a job's texts and numbers, or NULL. */
 static const char *fault(const job_desc_msg_t *job) {
     if (length_of(job->spank_job_env, job->spank_job_env_size) > MOST_OF_SPANK)
@@ -90,6 +97,8 @@ static const char *fault(const job_desc_msg_t *job) {
     /* slurmctld (26.05) then looks for its federation, and ends (SIGSEGV): a cluster is in none here. */
     if (job->fed_siblings_active || job->fed_siblings_viable)
         return "the job names clusters of a federation, and there is none: leave them out";
+    if (job->resp_host && !is_address(job->resp_host))
+        return "the host to answer to is no address: leave it out";
     if (has_odd_switches(job))
         return "contiguous, overcommit and kill_on_node_fail are 0 or 1";
     if (length_of_unbounded(job) + length_of(job->argv, job->argc) > MOST_KEPT)
@@ -109,8 +118,14 @@ int job_submit(job_desc_msg_t *job, uint32_t user, char **sentence) {
     return ESLURM_NOT_SUPPORTED;
 }
 
-/* A job has its step manager from the start, or never. */
+/* A running job may give nodes back, but not all. slurmctld (26.05) takes a list without a name, and the job runs on.
+ * Started anew, it has no resources for that job, and ends when the job's user asks for an interactive step. A job has
+ * its step manager from the start, or never. */
 int job_modify(job_desc_msg_t *job, void *record, uint32_t user, char **sentence) {
-    (void)job, (void)record, (void)user, (void)sentence;
-    return SLURM_SUCCESS;
+    (void)record, (void)user;
+    const char *nodes = job->req_nodes ? job->req_nodes : "";
+    if (!nodes[0] || nodes[strspn(nodes, ", \t\n")])
+        return SLURM_SUCCESS;
+    *sentence = slurm_xstrdup("the list of nodes names none");
+    return ESLURM_INVALID_NODE_NAME;
 }

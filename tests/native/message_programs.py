@@ -24,6 +24,8 @@ _BOUNDS = {
     "SLOW_BYTES": SLOW_BYTES,
     "SLOW_READERS": SLOW_READERS,
     "STEP_BYTES": STEP_BYTES,
+    "MOST_WAITING": 3,
+    "CLIENT_MILLISECONDS": 10,
 }
 _OF_STEPD = ("doors/answer_guard.c", "stepd/stepd_answers.c")
 Ask = Callable[..., str]
@@ -33,9 +35,7 @@ def build(folder: Path, make: Callable[..., Path]) -> None:
     """Makes the programs in a folder. hasty/slurmctld waits for a slow reader for 50 ms."""
     probes = [str(PROBES / name) for name in ("message_probe.c", "connection_probe.c")]
     shared = ("-shared", "-fPIC")
-    libraries = [
-        str(PROBES / name) for name in ("message_library.c", "nodes_library.c", "credential_library.c", "job_library.c")
-    ]
+    libraries = [str(PROBES / f"{name}_library.c") for name in ("message", "nodes", "credential", "job", "clients")]
     _gcc(*shared, "-o", f"{folder}/libslurm.so", *libraries)
     _gcc(*shared, "-o", f"{folder}/stepd_guard.so", *(str(NATIVE / name) for name in _OF_STEPD))
     bounds = ["-O1", *(f"-D{name}={value}" for name, value in _BOUNDS.items())]

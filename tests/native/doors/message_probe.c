@@ -32,7 +32,7 @@ static int say(int failed) {
 
 /* The messages of one connection: PERSIST_INIT has a message inside, whose type is MESSAGE's. B and a number asks for
  * so many bytes. */
-static int connect(struct message *message, char *types) {
+static int connect_peer(struct message *message, char *types) {
     for (char *rest = types, *word = strsep(&rest, ","); word; word = strsep(&rest, ",")) {
         if (*word == 'B') {
             if (say(conn_g_recv(NULL, NULL, strtoul(word + 1, NULL, 10)) < 0))
@@ -136,6 +136,21 @@ static int plan(const char *cpus_per_task) {
     return printf("%d", topology_g_eval_nodes(&plan)) < 0;
 }
 
+/* "nobody" is a host without an address. A second lookup is like the first. */
+static int look_up(char *host) {
+    slurm_set_addr(NULL, 0, host);
+    slurm_set_addr(NULL, 0, host);
+    return 0;
+}
+
+/* Records of so many steps, of one version of Slurm; a step that waits has none. */
+static int keep_steps(const char *count, const char *version) {
+    int job = 0, kept = 0;
+    for (unsigned long left = strtoul(count, NULL, 10); left; left--)
+        kept += create_step_record(&job, (uint16_t)strtoul(version, NULL, 10)) != NULL;
+    return printf("%d", kept) < 0;
+}
+
 int main(int argc, char *argv[]) {
     static unsigned char onward[] = {45, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
     static unsigned char results[] = {45, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
@@ -155,6 +170,15 @@ int main(int argc, char *argv[]) {
         return merge(argv[3]);
     if (!strcmp(argv[4], "plans"))
         return plan(argv[3]);
+    if (!strcmp(argv[4], "changes"))
+        return say(!change_job((uint32_t)strtoul(argv[2], NULL, 10), argv[3]));
+    if (!strcmp(argv[4], "looks up"))
+        return look_up(argv[3]);
+    if (!strcmp(argv[4], "steps"))
+        return keep_steps(argv[3], argv[1]);
+    if (!strcmp(argv[4], "tells"))
+        return slurm_send_only_node_msg(
+            &(struct to_send){.reader = (uid_t)strtol(argv[2], NULL, 10), .is_for_one = !strcmp(argv[3], "of one")});
     struct message message = {
         .type = (uint16_t)strtol(argv[1], NULL, 10), .sender = (uid_t)strtol(argv[2], NULL, 10), .reading = argv[3]};
     bool asks = !strcmp(argv[4], "asked");
@@ -191,7 +215,7 @@ int main(int argc, char *argv[]) {
     if (!strcmp(argv[4], "peers"))
         return serve_peers(&message, argv[1], argv[3]);
     if (!strcmp(argv[4], "connects"))
-        return connect(&message, strchr(argv[1], ':') + 1);
+        return connect_peer(&message, strchr(argv[1], ':') + 1);
     if (!strcmp(argv[4], "attach"))
         return say(stepd_attach(0, 0, 0, NULL, NULL, NULL, argv[3][0] ? key : NULL, 0, NULL));
     if (!strcmp(argv[4], "answers"))

@@ -38,6 +38,14 @@ void hold_a_lock(void);
 /* job_library.c: true if slurmctld would take the heterogeneous job. */
 bool read_components(const char *reading);
 
+/* job_library.c: true if slurmdbd takes the change of a finished job. */
+bool change_job(uint32_t user, const char *what);
+
+/* clients_library.c: how many records there are. */
+int list_count(void *list);
+int list_delete_ptr(void *list, void *item);
+void list_append(void *list, void *item);
+
 /* credential_library.c: true if a launch's credential could be read. */
 bool read_credential(void *buffer);
 void *slurm_cred_verify(void *signed_one);

@@ -31,6 +31,7 @@ def step(
     names: str = "",
     gpu_tasks: int = NO_SHORT,
     number: int = NO_VALUE,
+    host: str = "a",
     gpus: tuple[str, str, str] = ("", "", ""),
 ) -> str:
     """A request for a step, as the probe takes a launch: what stands before the text of its CPUs, and that text.
@@ -40,7 +41,7 @@ def step(
     body = struct.pack("!QIIIIIII", 0, 1, number, NO_VALUE, NO_VALUE, ALICE, least, nodes) + bytes(3 * 4)
     body += struct.pack("!IIIIIQIHH", total, 0, 0, 0, tasks, 0, 0, threads, 0xFFFF)
     body += struct.pack("!HIHHHHII", 0, distribution, plane, 0, 0, 0, 1, flags)
-    body += text("a") + bytes(2 * 4) + text(names) + bytes(4 * 4) + text(gpus[0]) + bytes(4)
+    body += text(host) + bytes(2 * 4) + text(names) + bytes(4 * 4) + text(gpus[0]) + bytes(4)
     body += struct.pack("!H", gpu_tasks) + bytes(7 * 4) + text(gpus[1]) + text(gpus[2]) + bytes(4)
     return f"launch:{body.hex()}:{cpus}:{signed()}"
 
@@ -106,6 +107,17 @@ def step(
 )
 def test_slurmctld_takes_no_step_by_whose_numbers_it_ends(ask: Ask, asked: str, becomes: str) -> None:
     assert ask("slurmctld", STEP_CREATE, ALICE, asked) == becomes
+
+
+@pytest.mark.parametrize("host", ["", "login-0", "10.1.2.3", "fd00::1"])
+def test_a_steps_srun_is_at_an_address_or_a_host_of_the_cluster(ask: Ask, host: str) -> None:
+    assert ask("slurmctld", STEP_CREATE, ALICE, step(1, 0xFFFE, "", host=host)) == "read"
+
+
+@pytest.mark.parametrize("host", ["a.example", "a.", "10.1.2", "a:b"])
+def test_slurmctld_waits_for_no_other_domains_names(ask: Ask, host: str) -> None:
+    """It would, under the lock of all jobs, for as long as that domain's server likes."""
+    assert ask("slurmctld", STEP_CREATE, ALICE, step(1, 0xFFFE, "", host=host)) == "refused"
 
 
 def test_slurmctld_takes_no_step_with_endless_texts(ask: Ask) -> None:

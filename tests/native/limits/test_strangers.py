@@ -19,6 +19,7 @@ from tests.native.message_programs import (
     Ask,
 )
 
+OPERATOR = 1001
 NODES = 65_536
 ZEROS = f"[{','.join('0' * 300)}]"
 
@@ -64,6 +65,34 @@ def test_a_list_of_more_nodes_is_none_to_a_daemon(ask: Ask, endless: str) -> Non
 def test_no_node_fits_a_job_whose_tasks_have_no_cpu(ask: Ask) -> None:
     """slurmctld would divide by it, and end."""
     assert [ask("slurmctld", 0, ALICE, cpus, "plans") for cpus in ("3", "0")] == ["4", "-1"]
+
+
+def test_slurmctld_asks_once_for_a_host_that_nobody_knows(ask: Ask) -> None:
+    """Slurm's own waits for ten seconds, under the lock of all jobs: any user's step can name such a host."""
+    assert ask("slurmctld", 0, ALICE, "nobody", "looks up") == "1 0 2 0"
+    assert ask("slurmctld", 0, ALICE, "login-0", "looks up") == "1 0 2 0"
+    assert ask("slurmd", 0, ALICE, "nobody", "looks up") == "10 10 20 20", "it waits for slurmctld's name"
+
+
+def test_slurmctld_waits_a_moment_for_a_users_srun(ask: Ask) -> None:
+    """Slurm's own waits in threads that it wants for its nodes."""
+    assert ask("slurmctld", 0, ALICE, "of one", "tells") == "briefly"
+    assert {ask("slurmctld", 0, to, "of one", "tells") for to in (ROOT, SLURM, NOBODY)} == {"long"}, "a node"
+    assert ask("slurmctld", 0, ALICE, "of any", "tells") == ask("slurmd", 0, ALICE, "of one", "tells") == "long"
+
+
+def test_slurmctld_wakes_a_bounded_number_of_a_jobs_steps(ask: Ask) -> None:
+    """Slurm's own keeps each that waits. Those beyond the bound ask again by themselves."""
+    assert [ask("slurmctld", 0, ALICE, count, "steps") for count in ("3", "5")] == ["3", "3"]
+    assert ask("slurmctld", 45 << 8, ALICE, "5", "steps") == "5", "steps that run have another bound"
+    assert ask("slurmd", 0, ALICE, "5", "steps") == "5"
+
+
+@pytest.mark.parametrize(("user", "becomes"), [(ALICE, "refused"), (OPERATOR, "read"), (SLURM, "read"), (ROOT, "read")])
+def test_a_user_cannot_say_what_his_job_had(ask: Ask, user: int, becomes: str) -> None:
+    """Slurm's own sums up all usage since that job anew, and then he paid for nothing."""
+    assert ask("slurmdbd", 0, user, "resources", "changes") == becomes
+    assert ask("slurmdbd", 0, user, "comment", "changes") == "read"
 
 
 def test_slurmctld_adds_up_as_many_tasks_as_it_can_count(ask: Ask) -> None:

@@ -66,6 +66,22 @@ def test_a_job_of_a_federation_is_refused(submit: Submit) -> None:
     assert submit("f1").startswith("the job names clusters of a federation")
 
 
+@pytest.mark.parametrize(
+    ("nodes", "becomes"), [("n1,n2", "taken"), ("", "taken"), (",", "the list"), (" \t", "the list")]
+)
+def test_a_running_job_keeps_a_node(submit: Submit, nodes: str, becomes: str) -> None:
+    """slurmctld, started anew, ends by a job that has none. Without a list its job waits for any nodes."""
+    assert submit(f"m{nodes}").startswith(becomes)
+
+
+@pytest.mark.parametrize(
+    ("host", "becomes"), [("10.1.2.3", "taken"), ("::1", "taken"), ("a.b", "the host"), ("", "the h")]
+)
+def test_slurmctld_looks_up_no_users_host(submit: Submit, host: str, becomes: str) -> None:
+    """It would, under the lock of all jobs."""
+    assert submit(f"r{host}").startswith(becomes)
+
+
 @pytest.mark.parametrize(("switch", "unset"), [("n", 0xFFFE), ("o", 0xFE), ("k", 0xFFFE)])
 def test_a_job_with_which_slurmctld_would_not_start_again_is_refused(submit: Submit, switch: str, unset: int) -> None:
     assert submit(f"{switch}1") == submit(f"{switch}{unset}") == "taken\n"
