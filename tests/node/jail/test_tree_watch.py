@@ -29,6 +29,12 @@ BEGIN = textwrap.dedent("""
     volume, view, disk = work / "volume", work / "view", work / "disk"
     for folder in ("/run", "/opt"):
         mount("own", Path(folder), "tmpfs")
+    # As kubelet gives it to a pod, and a machine need not have it.
+    upper, aside = Path("/run/upper"), Path("/run/aside")
+    upper.mkdir()
+    aside.mkdir()
+    (upper / "termination-log").touch()
+    mount("dev", Path("/dev"), "overlay", data=f"lowerdir=/dev,upperdir={upper},workdir={aside}")
     root = volume / "roots/r"
     for folder in (root / "etc", root / "usr/bin", volume / "persistent/home/alice", disk, paths.PREFIX):
         folder.mkdir(parents=True)
