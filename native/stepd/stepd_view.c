@@ -96,9 +96,11 @@ static uint64_t digest_mounts(void) {
     FILE *file = fopen("/proc/self/mountinfo", "re");
     if (!file)
         return 0;
-    while ((got = fread(text, 1, sizeof(text), file)) > 0)
+    do {
+        got = fread(text, 1, sizeof(text), file);
         for (size_t i = 0; i < got; i++)
             digest = (digest ^ text[i]) * 0x100000001b3;
+    } while (got == sizeof(text));
     if (ferror(file))
         digest = 0;
     fclose(file);
@@ -136,7 +138,7 @@ int stepd_view_make(char *why, size_t size) {
     return enter_prepared() ? 0 : make_own(why, size);
 }
 
-/* The view lives as long as the mount of its namespace, in the pod's own. */
+/* The view lives as long as the mount of its namespace, in the pod's own. Returns 0, -1, or the errno of that mount. */
 static int keep_view_of(pid_t child, char *why, size_t size) {
     char view[64];
     int status, file = open(VIEW_PREPARED, O_CREAT | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -148,23 +150,27 @@ static int keep_view_of(pid_t child, char *why, size_t size) {
         snprintf(why, size, "the program that makes it ended");
         return -1;
     }
-    if (mount(view, VIEW_PREPARED, NULL, MS_BIND, NULL))
-        return fail(why, size, VIEW_PREPARED);
+    if (mount(view, VIEW_PREPARED, NULL, MS_BIND, NULL)) {
+        int number = errno;
+        fail(why, size, VIEW_PREPARED);
+        return number;
+    }
     return note_mounts() ? fail(why, size, VIEW_MOUNTS) : 0;
 }
 
-int stepd_view_prepare(char *why, size_t size) {
-    while (!umount2(VIEW_PREPARED, MNT_DETACH | UMOUNT_NOFOLLOW))
-        continue;
-    if (access(VIEW_KEY, F_OK))
-        return fail(why, size, VIEW_KEY);
+/* Returns what keep_view_of does. */
+static int prepare_on(int cpu, char *why, size_t size) {
     pid_t child = fork();
     if (child == 0) {
+        cpu_set_t only;
+        CPU_ZERO(&only);
+        CPU_SET(cpu, &only);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (make_own(why, size))
-            fprintf(stderr, "slurmd: %s\n", why);
-        else
+        if (sched_setaffinity(0, sizeof(only), &only))
+            fail(why, size, "run on one CPU");
+        else if (!make_own(why, size))
             raise(SIGSTOP);
+        fprintf(stderr, "slurmd: %s\n", why);
         _exit(1);
     }
     if (child < 0)
@@ -173,4 +179,21 @@ int stepd_view_prepare(char *why, size_t size) {
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     return failed;
+}
+
+/* Linux refuses to mount a namespace in one with a greater number (mnt_ns_loop: EINVAL). A newer one has a greater
+ * number if both were made on one CPU: since 6.18 each CPU has numbers of its own. So each CPU is tried. */
+int stepd_view_prepare(char *why, size_t size) {
+    cpu_set_t cpus;
+    int failed = EINVAL;
+    while (!umount2(VIEW_PREPARED, MNT_DETACH | UMOUNT_NOFOLLOW))
+        continue;
+    if (access(VIEW_KEY, F_OK))
+        return fail(why, size, VIEW_KEY);
+    if (sched_getaffinity(0, sizeof(cpus), &cpus))
+        return fail(why, size, "look for its CPUs");
+    for (int cpu = 0; cpu < CPU_SETSIZE && failed == EINVAL; cpu++)
+        if (CPU_ISSET(cpu, &cpus))
+            failed = prepare_on(cpu, why, size);
+    return failed ? -1 : 0;
 }
