@@ -12,6 +12,8 @@ import pytest
 from tests.native.conftest import Guard, mounted
 
 RAN = "the real slurmstepd ran"
+# Linux lets only root make one. `.ci/run` has root, so nothing is skipped there.
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="makes a mount namespace")
 
 
 def test_a_right_configuration_lets_slurmstepd_run_with_its_input_untouched(guard: Guard) -> None:
@@ -88,7 +90,7 @@ def run_folder(guard: Guard) -> Iterator[Path]:
         yield folder
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="makes a mount namespace")
+@needs_root
 def test_what_is_secret_in_the_pod_is_covered_before_slurmstepd_begins(guard: Guard, run_folder: Path) -> None:
     secrets, volume = guard.folder / "secrets", guard.folder / "volume"
     hidden = [secrets / "slurm/slurm.key", volume / "roots/r1", run_folder / "own/slurm.key"]
@@ -158,8 +160,7 @@ def shared(guard: Guard, run_folder: Path) -> Iterator[Shared]:
             keeper.stdin.close()
 
 
-# Linux lets only root make one; .ci/run has root.
-@pytest.mark.skipif(os.geteuid() != 0, reason="makes a mount namespace")
+@needs_root
 def test_all_slurmstepds_have_the_view_that_was_made_before_while_it_covers_all(shared: Shared) -> None:
     for _ in ("slurmd starts", "slurmd starts again"):
         assert shared.guard.run({}, "prepare") == (b"", "")
@@ -172,7 +173,7 @@ def test_all_slurmstepds_have_the_view_that_was_made_before_while_it_covers_all(
     assert namespace != shared.in_use(), "each makes its own once what all have is uncovered"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="makes a mount namespace")
+@needs_root
 def test_a_mount_that_changes_in_the_pod_is_seen_by_each_slurmstepd_after_it(shared: Shared) -> None:
     volume = shared.guard.folder / "volume"
     shared.mount("mount", "--bind", volume, volume)
@@ -191,7 +192,7 @@ def test_a_mount_that_changes_in_the_pod_is_seen_by_each_slurmstepd_after_it(sha
     assert shared.look() == (NOTHING, shared.in_use()), "slurmd starts again"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="makes a mount namespace")
+@needs_root
 def test_slurmstepd_writes_no_configuration_and_what_is_the_nodes(guard: Guard, run_folder: Path) -> None:
     configuration, jobs = run_folder / "slurm/conf", run_folder / "own/jobs"
     for folder in (configuration, jobs):
