@@ -29,9 +29,12 @@
  *   - a child of slurmd reads a user's launch first: the child may crash or hang in slurmd's place (launch_reader.c).
  *     It checks that slurmd would find its part of the launch (launch_check.c), and whose it is (launch_credential.c).
  *
+ * It also has slurmd look at the pod's mounts before it starts a slurmstepd (view_watch.c).
+ *
  * libslurmfull calls the functions below through its table of symbols, so ours come first. */
 #include "message_guard.h"
 #include "slurm_functions.h"
+#include "stepd_view.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -335,4 +338,6 @@ __attribute__((constructor)) static void stand_guard(void) {
     usage_find();
     waiting_steps_find();
     zero_cpus_find();
+    if (!strcmp(program_invocation_short_name, "slurmd"))
+        stepd_view_watch();
 }

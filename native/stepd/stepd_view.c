@@ -8,8 +8,9 @@
  * unmount one until the tasks run; from then on stepd_filter.h and stepd_rights.h forbid it. So each looks for all that
  * covers, and makes a view of its own if some is gone.
  *
- * A mount that is changed in the pod later, to read-only for instance, stays as it was in a view. So each slurmstepd
- * compares the pod's mounts with those of that time, and makes its own view once they differ. */
+ * A mount that is changed in the pod later, to read-only for instance, stays as it was in a view. So slurmd compares
+ * the pod's mounts with those of that time before it starts a slurmstepd (view_watch.c). Each slurmstepd makes a view
+ * of its own while they differ. */
 #include "stepd_view.h"
 #include "contract.h"
 
@@ -88,8 +89,8 @@ static bool is_narrow(void) {
     return stat(VIEW_KEY, &seen) ? errno == ENOENT : S_ISCHR(seen.st_mode);
 }
 
-/* FNV-1a of all mounts of this process's namespace, with their options; 0 if they can't be read. */
-static uint64_t digest_mounts(void) {
+/* FNV-1a. */
+uint64_t stepd_view_digest(void) {
     uint64_t digest = 0xcbf29ce484222325;
     unsigned char text[16384];
     size_t got;
@@ -107,27 +108,28 @@ static uint64_t digest_mounts(void) {
     return digest;
 }
 
-static bool are_mounts_the_same(void) {
-    uint64_t then = 0;
+uint64_t stepd_view_noted(void) {
+    uint64_t noted = 0;
     int file = open(VIEW_MOUNTS, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    bool is_known = file >= 0 && read(file, &then, sizeof(then)) == sizeof(then) && then;
+    if (file >= 0 && read(file, &noted, sizeof(noted)) != sizeof(noted))
+        noted = 0;
     if (file >= 0)
         close(file);
-    return is_known && digest_mounts() == then;
+    return noted;
 }
 
-static int note_mounts(void) {
-    uint64_t now = digest_mounts();
-    int file = open(VIEW_MOUNTS, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int failed = file < 0 || write(file, &now, sizeof(now)) != sizeof(now);
-    if (file >= 0)
-        close(file);
-    return failed;
+int stepd_view_note(uint64_t mounts) {
+    int file = mounts ? open(VIEW_MOUNTS, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
+    if (file < 0)
+        return unlink(VIEW_MOUNTS) && errno != ENOENT ? -1 : -(mounts != 0);
+    int failed = write(file, &mounts, sizeof(mounts)) != sizeof(mounts);
+    close(file);
+    return failed ? -1 : 0;
 }
 
-/* Without a prepared view the file is empty, or not there. */
+/* Without a prepared view the file is empty, or not there. While the mounts differ, none are noted. */
 static bool enter_prepared(void) {
-    int file = are_mounts_the_same() ? open(VIEW_PREPARED, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    int file = stepd_view_noted() ? open(VIEW_PREPARED, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
     bool has_entered = file >= 0 && !setns(file, CLONE_NEWNS) && is_narrow();
     if (file >= 0)
         close(file);
@@ -155,7 +157,7 @@ static int keep_view_of(pid_t child, char *why, size_t size) {
         fail(why, size, VIEW_PREPARED);
         return number;
     }
-    return note_mounts() ? fail(why, size, VIEW_MOUNTS) : 0;
+    return stepd_view_note(stepd_view_digest()) ? fail(why, size, VIEW_MOUNTS) : 0;
 }
 
 /* Returns what keep_view_of does. */
@@ -186,6 +188,7 @@ static int prepare_on(int cpu, char *why, size_t size) {
 int stepd_view_prepare(char *why, size_t size) {
     cpu_set_t cpus;
     int failed = EINVAL;
+    (void)stepd_view_note(0);
     while (!umount2(VIEW_PREPARED, MNT_DETACH | UMOUNT_NOFOLLOW))
         continue;
     if (access(VIEW_KEY, F_OK))

@@ -63,26 +63,30 @@ class Guard:
             arguments: of the program.
             acts: ``shows``, ``makes``, ``view`` and ``threads``, as tests/native/stepd/guard_probe.c has them.
         """
-        log, conf = self.folder / "log", self.folder / "conf"
+        environment = self._environment(files, **acts)
+        command = [*self.within, self._program, *arguments]
+        finished = subprocess.run(
+            command, input=b"the step\n", capture_output=True, timeout=30, env=environment, check=False
+        )
+        return finished.stdout, (self.folder / "log").read_text()
+
+    def slurmd(self) -> subprocess.Popen[str]:
+        """Starts what stands for slurmd: for each line that it reads, it says the view of a new slurmstepd."""
+        command = [*self.within, self._program, "slurmd"]
+        environment = self._environment(self.good)
+        return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def _environment(self, files: Mapping[str, str], **acts: str) -> dict[str, str]:
+        """Writes the configuration and returns the environment that names it."""
+        conf = self.folder / "conf"
         conf.mkdir(exist_ok=True)
         for old in conf.iterdir():
             old.unlink()
         for name, text in files.items():
             (conf / name).write_text(text)
-        log.write_text("")
-        finished = subprocess.run(
-            [*self.within, self._program, *arguments],
-            input=b"the step\n",
-            capture_output=True,
-            timeout=30,
-            env={
-                **os.environ,
-                "SLURM_CONF": str(conf / "slurm.conf"),
-                **{f"PROBE_{name.upper()}": text for name, text in acts.items()},
-            },
-            check=False,
-        )
-        return finished.stdout, log.read_text()
+        (self.folder / "log").write_text("")
+        told = {f"PROBE_{name.upper()}": text for name, text in acts.items()}
+        return {**os.environ, "SLURM_CONF": str(conf / "slurm.conf"), **told}
 
 
 @pytest.fixture(scope="session")

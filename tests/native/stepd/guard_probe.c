@@ -1,8 +1,9 @@
 /* Stands for slurmstepd: says that it runs, with its arguments, and gives back what it is told. Files that PROBE_SHOWS
  * names, separated by colons, it reads, and says how much it got; folders of PROBE_MAKES it makes. With PROBE_THREADS
  * it says which capabilities its first thread has, and then another one; with PROBE_VIEW its mount namespace. `prepare`
- * makes the view for all, as slurmd_start does. `open`, `write` and `mkdir` with a path and a
- * user's number do that, and nothing else; `write` makes a file or empties it. */
+ * makes the view for all, as slurmd_start does. `slurmd` does so, too, and then looks before each slurmstepd, whose
+ * view it says; it starts one for each line that it reads. `open`, `write` and `mkdir` with a path and a user's number
+ * do that, and nothing else; `write` makes a file or empties it. */
 #include "stepd_view.h"
 
 #include <errno.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void show(char *paths) {
@@ -78,6 +80,36 @@ static int prepare(void) {
     return stepd_view_prepare(why, sizeof(why)) ? fprintf(stderr, "%s\n", why) : 0;
 }
 
+/* Forks twice, as slurmd does. */
+static void start_stepd(const char *program) {
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    pid_t child = fork();
+    if (child) {
+        close(nothing);
+        waitpid(child, NULL, 0);
+        return;
+    }
+    pid_t stepd = fork();
+    if (stepd) {
+        waitpid(stepd, NULL, 0);
+        _exit(0);
+    }
+    dup2(nothing, STDIN_FILENO);
+    execl(program, program, NULL);
+    _exit(127);
+}
+
+static int play_slurmd(const char *program) {
+    char line[8];
+    setenv("PROBE_VIEW", "1", 1);
+    if (prepare())
+        return 1;
+    stepd_view_watch();
+    while (fgets(line, sizeof(line), stdin))
+        start_stepd(program);
+    return 0;
+}
+
 int main(int argc, char *argv[]) {
     char *shown = getenv("PROBE_SHOWS"), *made = getenv("PROBE_MAKES");
     int byte;
@@ -85,6 +117,8 @@ int main(int argc, char *argv[]) {
         return act(argv[1], argv[2], (uid_t)strtoul(argv[3], NULL, 10));
     if (argc == 2 && !strcmp(argv[1], "prepare"))
         return prepare();
+    if (argc == 2 && !strcmp(argv[1], "slurmd"))
+        return play_slurmd(argv[0]);
     fputs("the real slurmstepd ran", stdout);
     for (int i = 1; i < argc; i++)
         printf(" %s", argv[i]);

@@ -177,19 +177,30 @@ def test_all_slurmstepds_have_the_view_that_was_made_before_while_it_covers_all(
 def test_a_mount_that_changes_in_the_pod_is_seen_by_each_slurmstepd_after_it(shared: Shared) -> None:
     volume = shared.guard.folder / "volume"
     shared.mount("mount", "--bind", volume, volume)
-    assert shared.guard.run({}, "prepare") == (b"", "")
-    assert shared.look() == (NOTHING, shared.in_use())
-    for change in ("remount,bind,ro", "remount,bind,rw,nosuid"):
-        shared.mount("mount", "-o", change, volume)
-        seen, namespace = shared.look()
-        assert seen == NOTHING
-        assert namespace != shared.in_use(), change
-    shared.mount("mount", "-o", "remount,bind,suid", volume)
-    assert shared.look() == (NOTHING, shared.in_use()), "the mounts are as they were"
-    shared.mount("umount", volume)
-    assert shared.look()[1] != shared.in_use()
-    assert shared.guard.run({}, "prepare") == (b"", "")
-    assert shared.look() == (NOTHING, shared.in_use()), "slurmd starts again"
+    with shared.guard.slurmd() as slurmd:
+        assert slurmd.stdin and slurmd.stdout
+
+        def view() -> str:
+            assert slurmd.stdin and slurmd.stdout
+            slurmd.stdin.write("start\n")
+            slurmd.stdin.flush()
+            assert slurmd.stdout.readline() == f"{RAN}\n"
+            return slurmd.stdout.readline().strip()
+
+        assert {view(), view()} == {shared.in_use()}
+        for change in ("remount,bind,ro", "remount,bind,rw,nosuid"):
+            shared.mount("mount", "-o", change, volume)
+            assert shared.in_use() not in {view(), view()}, f"each makes its own after {change}"
+        shared.mount("mount", "-o", "remount,bind,suid", volume)
+        assert {view(), view()} == {shared.in_use()}, "the mounts are as they were"
+        shared.mount("umount", volume)
+        assert shared.in_use() not in {view(), view()}
+        slurmd.stdin.close()
+    with shared.guard.slurmd() as slurmd:
+        assert slurmd.stdin and slurmd.stdout
+        slurmd.stdin.write("start\n")
+        slurmd.stdin.close()
+        assert slurmd.stdout.read() == f"{RAN}\n{shared.in_use()}\n", "slurmd starts again"
 
 
 @needs_root
