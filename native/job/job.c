@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -56,6 +57,7 @@ static struct start {
     int pod_group;      /* descriptor of the file that takes job_init into the pod's group, or -1 */
     const char *failed; /* the file of the error */
     int error;
+    int go;       /* counts once job_init may begin */
     pid_t shares; /* the kernel sets it to 0, and wakes the thread that waits, at job_init's exec or end */
     _Alignas(16) char stack[16384];
 } start;
@@ -83,9 +85,11 @@ __attribute__((no_sanitize("address"))) static int become_init(void *unused) {
     (void)unused;
     char *const arguments[] = {"job_init", (char *)start.root, start.script, NULL}, *const environment[] = {NULL};
     struct flock ours = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = JOB_LIVES, .l_len = 2};
+    uint64_t times;
     /* The lock comes last: closing any descriptor of its file would give it up. job_init asks again to end with its
      * parent, but the parent may end before. */
     if (!prctl(PR_SET_PDEATHSIG, SIGKILL) && !join_pod_group() &&
+        syscall(SYS_read, start.go, &times, sizeof(times)) == sizeof(times) &&
         !syscall(SYS_close_range, 0, JOB_LOCK_DESCRIPTOR, 0) &&
         syscall(SYS_fcntl, start.lock, F_DUPFD, JOB_LOCK_DESCRIPTOR) == JOB_LOCK_DESCRIPTOR &&
         !syscall(SYS_close_range, JOB_LOCK_DESCRIPTOR + 1, ~0U, 0) &&
@@ -110,9 +114,11 @@ static int open_lock(struct jail *jail, const char *path) {
     return -1;
 }
 
-/* Returns when job_init is born, and not at its exec: slurmd and the user wait for the extern step meanwhile.
- * slurmstepd then goes on to enter groups and users in which job_init must not be born. Without fork: copying
- * slurmstepd's page tables takes longer than everything job_init does until its exec. */
+/* Returns when job_init is born, and not at its exec: slurmd and the user wait for the extern step meanwhile, which
+ * makes groups. kubelet looks at each new group at once. On two cores job_init's mounts would be a third to compute, so
+ * it begins when the extern step has answered (job_may_begin), while slurmd starts the next one. slurmstepd then goes
+ * on to enter groups and users in which job_init must not be born. Without fork: copying slurmstepd's page tables takes
+ * longer than everything job_init does until its exec. */
 static int bear_init(struct jail *jail, struct job *job) {
     const int flags = CLONE_VM | CLONE_NEWPID | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD;
     sigset_t all;
@@ -120,6 +126,8 @@ static int bear_init(struct jail *jail, struct job *job) {
     start.lock = job->lock;
     start.error = 0;
     snprintf(start.script, sizeof(start.script), SLURMD_SPOOL "/job%05u", job->id);
+    if ((start.go = eventfd(!job->confine, EFD_CLOEXEC)) < 0)
+        return jail_fail_errno(jail, "make an event");
     if (open_pod_group(jail))
         return -1;
     /* A handler would run in memory that job_init shares until its exec. */
@@ -165,13 +173,10 @@ static void *keep(void *argument) {
     job_lock_path(job, path, sizeof(path));
     if (await_exec(&jail, job)) {
         leave_reason(&jail, path);
-    } else if (job->confine) {
-        await(&job->may_confine);
-        if (job->confine(&jail)) {
-            /* First: leave_reason closes a descriptor of the lock's file, which gives up JOB_STARTS. */
-            end_init(job);
-            leave_reason(&jail, path);
-        }
+    } else if (job->confine && job->confine(&jail)) {
+        /* First: leave_reason closes a descriptor of the lock's file, which gives up JOB_STARTS. */
+        end_init(job);
+        leave_reason(&jail, path);
     }
     /* Gives up JOB_STARTS as well: a step that finds no job_init now finds the reason. */
     close(job->lock);
@@ -210,7 +215,6 @@ int job_keep(struct jail *jail, struct job *job) {
     unlink(path);
     job->kept = true;
     job->root = jail->root;
-    sem_init(&job->may_confine, 0, 0);
     sem_init(&job->started, 0, 0);
     if (!start_init(jail, job, path))
         return 0;
@@ -219,9 +223,11 @@ int job_keep(struct jail *jail, struct job *job) {
     return -1;
 }
 
-void job_may_confine(struct job *job) {
-    if (job->kept)
-        sem_post(&job->may_confine);
+/* Whoever can't be told to begin is told to end: the thread waits for one of both. */
+void job_may_begin(struct job *job) {
+    const uint64_t once = 1;
+    if (job->kept && write(start.go, &once, sizeof(once)) < 0)
+        kill(job->init, SIGKILL);
 }
 
 void job_await_start(struct job *job) {
@@ -235,7 +241,7 @@ void job_end(struct job *job) {
     char path[sizeof(JOB_FOLDER) + 16];
     if (!job->kept)
         return;
-    job_may_confine(job);
+    job_may_begin(job);
     job_await_start(job);
     end_init(job);
     job_lock_path(job, path, sizeof(path));

@@ -32,10 +32,9 @@ struct job {
     const char *root;
     int lock;
     sigset_t mask; /* signal mask of job_keep's caller */
-    /* NULL, or what a thread of job_keep's does after job_may_confine; the job's steps wait for it. On failure
+    /* NULL, or what a thread of job_keep's does after job_init's exec; the job's steps wait for it. On failure
      * it returns -1 with the reason in jail->why, and the job has no namespaces. */
     int (*confine)(struct jail *jail);
-    sem_t may_confine;
     sem_t started;                    /* posted when job_init's exec and `confine` are done, or have failed */
     pid_t init;                       /* after it: job_init, or 0 */
     int outer, inner, processes, ipc; /* descriptors of the namespaces, or -1 */
@@ -50,13 +49,13 @@ void job_prepare(struct job *job, uint32_t id);
  * to the job's file, for the steps that look for them. Both arguments must stay until job_end. */
 int job_keep(struct jail *jail, struct job *job);
 
-/* For job_keep's caller, which has set `confine`: lets it begin. Returns at once. */
-void job_may_confine(struct job *job);
+/* For job_keep's caller, which has set `confine`: lets job_init begin, and then `confine`. Returns at once. */
+void job_may_begin(struct job *job);
 
 /* For job_keep's caller: waits until job_init's exec and `confine` are done or have failed. */
 void job_await_start(struct job *job);
 
-/* For job_keep's caller: waits until the namespaces are made. With `confine`, call job_may_confine before. */
+/* For job_keep's caller: waits until the namespaces are made. With `confine`, call job_may_begin before. */
 int job_await(struct jail *jail, struct job *job, int seconds);
 
 /* Ends job_init, and with it all processes in the namespaces. Does nothing before job_keep. */

@@ -37,19 +37,20 @@ static int open_namespace(struct jail *jail, pid_t init, const char *name) {
 /* Returns job_init's process id once it has made the namespaces, or -1. It polls: no call waits for a lock with a
  * deadline. */
 static pid_t await_init(struct jail *jail, int file, int seconds) {
-    bool starts = false, made = false;
+    bool starts = false, lives = false, made = false;
     for (int waited = 0; waited < seconds * 1000; waited++) {
         /* In this order: the extern step gives up JOB_STARTS once job_init is born and the step has confined itself. */
         starts = file >= 0 && holder(file, JOB_STARTS) > 0;
         pid_t init = file < 0 ? 0 : holder(file, JOB_LIVES);
         if (init < 0 || (init == 0 && !starts))
             return no_init(jail, file);
-        made = init > 0 && holder(file, JOB_MAKES) == 0;
+        lives = init > 0;
+        made = lives && holder(file, JOB_MAKES) == 0;
         if (made && !starts)
             return init;
         usleep(1000);
     }
-    if (made)
+    if (made || !lives)
         return jail_fail(jail, "the job's extern step was not confined within %d s", seconds);
     return jail_fail(jail, "%s did not answer within %d s: the shared storage hangs", jail->root, seconds);
 }

@@ -169,7 +169,7 @@ int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[]) {
     if (job_limits_set(&step.jail))
         slurm_error(PLUGIN ": the job's limits may end slurmstepd: %s", step.jail.why);
     if (step_keeps_namespaces()) {
-        job_may_confine(&step.job);
+        job_may_begin(&step.job);
         return ESPANK_SUCCESS;
     }
     step_take_late_programs();

@@ -3,7 +3,7 @@
  * user; the word "census" tells what this process and job_init hold. The word "scarce" tells what a step holds after it
  * failed to join, since it may open too few descriptors. After the word "early", which comes first, the first step
  * comes before the namespaces are made. After "confines" or "fails to confine" this process is not confined until the
- * words "may confine"; "watch" is a step that fails if it could enter between them and job_init's end. Usage: job_probe
+ * words "may begin"; "watch" is a step that fails if it could enter between them and job_init's end. Usage: job_probe
  * ROOT [early | confines | fails to confine] LINE... */
 #include "confine.h"
 #include "job.h"
@@ -130,9 +130,9 @@ static _Noreturn void watch(const struct job *job, int told) {
     bool starts, lives;
     job_lock_path(job, path, sizeof(path));
     int file = open(path, O_RDWR | O_CLOEXEC);
-    while (!is_locked(file, JOB_LIVES))
-        usleep(1000);
     close(told);
+    while (is_locked(file, JOB_STARTS) && !is_locked(file, JOB_LIVES))
+        ;
     do {
         starts = is_locked(file, JOB_STARTS);
         lives = is_locked(file, JOB_LIVES);
@@ -196,8 +196,8 @@ int main(int argc, char *argv[]) {
             user = ORDINARY;
             continue;
         }
-        if (!strcmp(argv[i], "may confine")) {
-            job_may_confine(&job);
+        if (!strcmp(argv[i], "may begin")) {
+            job_may_begin(&job);
             continue;
         }
         if (!strcmp(argv[i], "watch")) {

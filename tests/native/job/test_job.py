@@ -37,20 +37,20 @@ def test_a_step_that_comes_before_the_namespaces_are_made_waits_for_them(trial: 
 
 
 def test_no_step_enters_before_the_extern_step_is_confined(trial: Trial) -> None:
-    said = trial.run("confines", "echo inside", "may confine", "echo inside")
+    said = trial.run("confines", "echo inside", "may begin", "echo inside")
     assert said.statuses == [99, 0], said.lines
     assert said.lines == ["refused: the job's extern step was not confined within 1 s", "inside"]
 
 
 def test_an_extern_step_that_can_not_be_confined_leaves_its_job_no_namespaces(trial: Trial) -> None:
-    said = trial.run("fails to confine", "may confine", "echo inside")
+    said = trial.run("fails to confine", "may begin", "echo inside")
     assert said.statuses == [99]
     assert said.lines == ["refused: a thread keeps capabilities"]
 
 
 def test_no_step_enters_namespaces_that_end_for_want_of_confinement(trial: Trial) -> None:
     for _ in range(5):
-        assert trial.run("fails to confine", "watch", "may confine").statuses == [0]
+        assert trial.run("fails to confine", "watch", "may begin").statuses == [0]
 
 
 def test_job_init_leaves_the_steps_group_for_the_pods_where_there_is_one(trial: Trial) -> None:
