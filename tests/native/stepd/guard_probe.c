@@ -94,8 +94,8 @@ static void start_stepd(const char *program) {
         waitpid(stepd, NULL, 0);
         _exit(0);
     }
-    dup2(nothing, STDIN_FILENO);
-    execl(program, program, NULL);
+    if (nothing >= 0 && dup2(nothing, STDIN_FILENO) == STDIN_FILENO)
+        execl(program, program, NULL);
     _exit(127);
 }
 
