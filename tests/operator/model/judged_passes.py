@@ -20,6 +20,7 @@ from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Finding
 from slurm_operator.state.resources import RemovalPolicy, Restart, UpdatePolicy
+from slurm_operator.state.slurm import Nodes
 
 from contract import names, reasons
 from contract.policies import ReactionPolicy
@@ -97,14 +98,15 @@ class JudgedPasses(stateful.RuleBasedStateMachine):
             meanwhile: what others do once that is decided.
         """
         cluster = self.cluster
-        state = dataclasses.replace(cluster.state(), hold=self.hold)
-        listing, found = cluster.listing(lost or set()), None
-        if full_listing.is_needed(state.seen(listing)):
+        state, listing = cluster.state(self.hold), cluster.listing(lost or set())
+        seen = state.seen(listing)
+        if full_listing.is_needed(seen):
             full = cluster.listing(lost_later or set())
             found = full_listing.build(full, cluster.job_listing(), counts_memory=True, named=cluster.named())
             assert found
             listing = {**slurm_nodes.with_jobs(listing, found.jobs)}
-        decision = decide(state.seen(listing, found))
+            seen = state.seen(listing, found)
+        decision = decide(seen)
         assert not decision.defects
         theirs = [each for each in decision.actions if getattr(each, "node", "") == OF_ANOTHER_SET.name]
         assert not theirs, f"of another set: {theirs}"
@@ -113,13 +115,8 @@ class JudgedPasses(stateful.RuleBasedStateMachine):
         plan = decision.plan
         assert plan
         self.told, noted = plan.findings, {*plan.restarts} - {*cluster.restarts}
-        lately = {each.node for each in plan.restarts if each.at > cluster.now - remediate.SETTLING}
-        away = sorted(lately & {*cluster.members()} - {*cluster.working()})
-        assert not noted or len(away) <= cluster.reactions.at_once, f"too many under repair at once: {away}"
-        unfit = [name for name in cluster.members() if name in listing and listing[name].reason == UNFIT]
-        unfit = [name for name in unfit if name not in cluster.foreign]
-        shared = len(unfit) > 1 and len(unfit) * 100 > cluster.reactions.breaker_percent * len(cluster.members())
-        assert not (noted and shared), f"{noted} are repaired while {unfit} are unfit together"
+        if noted:
+            self.repairs_are_few(noted, plan.restarts, listing)
         for each in noted:
             self.the_ladder_is_climbed(each, plan.restarts)
         meanwhile(decision.actions)
@@ -187,6 +184,17 @@ class JudgedPasses(stateful.RuleBasedStateMachine):
     @stateful.invariant()
     def what_works_again_is_taken_no_more(self) -> None:
         self.taken &= {*self.cluster.members()} - {*self.cluster.working()} - self.cluster.foreign.keys()
+
+    def repairs_are_few(self, noted: set[Restart], restarts: tuple[Restart, ...], listing: Nodes) -> None:
+        """No more at once than the policy has, and none while many nodes are unfit together."""
+        cluster = self.cluster
+        lately = {each.node for each in restarts if each.at > cluster.now - remediate.SETTLING}
+        away = sorted(lately & {*cluster.members()} - {*cluster.working()})
+        assert len(away) <= cluster.reactions.at_once, f"too many under repair at once: {away}"
+        unfit = [name for name in cluster.members() if name in listing and listing[name].reason == UNFIT]
+        unfit = [name for name in unfit if name not in cluster.foreign]
+        shared = len(unfit) > 1 and len(unfit) * 100 > cluster.reactions.breaker_percent * len(cluster.members())
+        assert not shared, f"{noted} are repaired while {unfit} are unfit together"
 
     def the_ladder_is_climbed(self, noted: Restart, restarts: tuple[Restart, ...]) -> None:
         """Restarts first, as many as the policy has; then one other Kubernetes node; then nothing for a day."""
