@@ -181,7 +181,6 @@ class JudgedPasses(stateful.RuleBasedStateMachine):
         since = since % datetime.timedelta(weeks=1) if window.weekly else since
         return not datetime.timedelta(0) <= since < window.duration
 
-    @stateful.invariant()
     def what_works_again_is_taken_no_more(self) -> None:
         self.taken &= {*self.cluster.members()} - {*self.cluster.working()} - self.cluster.foreign.keys()
 
@@ -216,6 +215,13 @@ class JudgedPasses(stateful.RuleBasedStateMachine):
     # What must always hold.
 
     @stateful.invariant()
+    def what_must_always_hold(self) -> None:
+        """One invariant of four: what Hypothesis does for each takes longer than they do."""
+        self.drains_of_others_stay()
+        self.no_node_serves_while_it_is_removed()
+        self.restarts_of_unfit_nodes_keep_their_budgets()
+        self.what_works_again_is_taken_no_more()
+
     def drains_of_others_stay(self) -> None:
         type(self).steps += 1
         for record, reason in ((self.cluster.records[name], reason) for name, reason in self.cluster.foreign.items()):
@@ -223,7 +229,6 @@ class JudgedPasses(stateful.RuleBasedStateMachine):
             assert record.reason in (reason, *REFUSALS) or record.reason.endswith(f": {reason}")
             assert record.user in (ADMINISTRATOR, names.SLURM_USER), "only a reboot and a refusal are in Slurm's name"
 
-    @stateful.invariant()
     def no_node_serves_while_it_is_removed(self) -> None:
         for name, pod in self.cluster.pods.items():
             leaving = pod.phase == "ending" or (pod.phase == "up" and int(name[4:]) >= self.cluster.size)
@@ -233,7 +238,6 @@ class JudgedPasses(stateful.RuleBasedStateMachine):
             out |= record is not None and record.base == "DOWN" and record.reason == reasons.REBOOT_TIMED_OUT
             assert not leaving or out, f"{name} takes jobs and is being removed"
 
-    @stateful.invariant()
     def restarts_of_unfit_nodes_keep_their_budgets(self) -> None:
         hour = [each for each in self.cluster.restarts if each.at > self.cluster.now - datetime.timedelta(hours=1)]
         assert len(hour) <= REACTIONS.per_hour
