@@ -158,7 +158,7 @@ def _is_out(node: SlurmNode) -> bool:
 
 def is_drained(node: SlurmNode) -> bool:
     """Return whether Slurm gives the node no new work, whatever its slurmd says: it is drained, or set to FAIL."""
-    return bool(node.states & {"DRAIN", "FAIL"})
+    return "DRAIN" in node.states or "FAIL" in node.states
 
 
 def is_held_for_repair(node: SlurmNode) -> bool:

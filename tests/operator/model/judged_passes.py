@@ -20,6 +20,7 @@ from slurm_operator.decide.nodes import slurm_nodes
 from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.findings import Finding
 from slurm_operator.state.resources import RemovalPolicy, Restart, UpdatePolicy
+from slurm_operator.state.slurm import Nodes
 
 from contract import names, reasons
 from contract.policies import ReactionPolicy
@@ -97,14 +98,15 @@ class JudgedPasses(stateful.RuleBasedStateMachine):
             meanwhile: what others do once that is decided.
         """
         cluster = self.cluster
-        state = dataclasses.replace(cluster.state(), hold=self.hold)
-        listing, found = cluster.listing(lost or set()), None
-        if full_listing.is_needed(state.seen(listing)):
+        state, listing = cluster.state(self.hold), cluster.listing(lost or set())
+        seen = state.seen(listing)
+        if full_listing.is_needed(seen):
             full = cluster.listing(lost_later or set())
             found = full_listing.build(full, cluster.job_listing(), counts_memory=True, named=cluster.named())
             assert found
             listing = {**slurm_nodes.with_jobs(listing, found.jobs)}
-        decision = decide(state.seen(listing, found))
+            seen = state.seen(listing, found)
+        decision = decide(seen)
         assert not decision.defects
         theirs = [each for each in decision.actions if getattr(each, "node", "") == OF_ANOTHER_SET.name]
         assert not theirs, f"of another set: {theirs}"
@@ -113,13 +115,8 @@ class JudgedPasses(stateful.RuleBasedStateMachine):
         plan = decision.plan
         assert plan
         self.told, noted = plan.findings, {*plan.restarts} - {*cluster.restarts}
-        lately = {each.node for each in plan.restarts if each.at > cluster.now - remediate.SETTLING}
-        away = sorted(lately & {*cluster.members()} - {*cluster.working()})
-        assert not noted or len(away) <= cluster.reactions.at_once, f"too many under repair at once: {away}"
-        unfit = [name for name in cluster.members() if name in listing and listing[name].reason == UNFIT]
-        unfit = [name for name in unfit if name not in cluster.foreign]
-        shared = len(unfit) > 1 and len(unfit) * 100 > cluster.reactions.breaker_percent * len(cluster.members())
-        assert not (noted and shared), f"{noted} are repaired while {unfit} are unfit together"
+        if noted:
+            self.repairs_are_few(noted, plan.restarts, listing)
         for each in noted:
             self.the_ladder_is_climbed(each, plan.restarts)
         meanwhile(decision.actions)
@@ -184,9 +181,19 @@ class JudgedPasses(stateful.RuleBasedStateMachine):
         since = since % datetime.timedelta(weeks=1) if window.weekly else since
         return not datetime.timedelta(0) <= since < window.duration
 
-    @stateful.invariant()
     def what_works_again_is_taken_no_more(self) -> None:
         self.taken &= {*self.cluster.members()} - {*self.cluster.working()} - self.cluster.foreign.keys()
+
+    def repairs_are_few(self, noted: set[Restart], restarts: tuple[Restart, ...], listing: Nodes) -> None:
+        """No more at once than the policy has, and none while many nodes are unfit together."""
+        cluster = self.cluster
+        lately = {each.node for each in restarts if each.at > cluster.now - remediate.SETTLING}
+        away = sorted(lately & {*cluster.members()} - {*cluster.working()})
+        assert len(away) <= cluster.reactions.at_once, f"too many under repair at once: {away}"
+        unfit = [name for name in cluster.members() if name in listing and listing[name].reason == UNFIT]
+        unfit = [name for name in unfit if name not in cluster.foreign]
+        shared = len(unfit) > 1 and len(unfit) * 100 > cluster.reactions.breaker_percent * len(cluster.members())
+        assert not shared, f"{noted} are repaired while {unfit} are unfit together"
 
     def the_ladder_is_climbed(self, noted: Restart, restarts: tuple[Restart, ...]) -> None:
         """Restarts first, as many as the policy has; then one other Kubernetes node; then nothing for a day."""
@@ -208,6 +215,13 @@ class JudgedPasses(stateful.RuleBasedStateMachine):
     # What must always hold.
 
     @stateful.invariant()
+    def what_must_always_hold(self) -> None:
+        """One invariant of four: what Hypothesis does for each takes longer than they do."""
+        self.drains_of_others_stay()
+        self.no_node_serves_while_it_is_removed()
+        self.restarts_of_unfit_nodes_keep_their_budgets()
+        self.what_works_again_is_taken_no_more()
+
     def drains_of_others_stay(self) -> None:
         type(self).steps += 1
         for record, reason in ((self.cluster.records[name], reason) for name, reason in self.cluster.foreign.items()):
@@ -215,7 +229,6 @@ class JudgedPasses(stateful.RuleBasedStateMachine):
             assert record.reason in (reason, *REFUSALS) or record.reason.endswith(f": {reason}")
             assert record.user in (ADMINISTRATOR, names.SLURM_USER), "only a reboot and a refusal are in Slurm's name"
 
-    @stateful.invariant()
     def no_node_serves_while_it_is_removed(self) -> None:
         for name, pod in self.cluster.pods.items():
             leaving = pod.phase == "ending" or (pod.phase == "up" and int(name[4:]) >= self.cluster.size)
@@ -225,7 +238,6 @@ class JudgedPasses(stateful.RuleBasedStateMachine):
             out |= record is not None and record.base == "DOWN" and record.reason == reasons.REBOOT_TIMED_OUT
             assert not leaving or out, f"{name} takes jobs and is being removed"
 
-    @stateful.invariant()
     def restarts_of_unfit_nodes_keep_their_budgets(self) -> None:
         hour = [each for each in self.cluster.restarts if each.at > self.cluster.now - datetime.timedelta(hours=1)]
         assert len(hour) <= REACTIONS.per_hour

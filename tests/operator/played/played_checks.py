@@ -92,12 +92,15 @@ class PlayedChecks:
         reserved = {name for there in self.reservations.values() for name in there.nodes}
         busy = {name for job in self.jobs.values() if job.states == {"PENDING"} and not job.held for name in job.nodes}
         flags = frozenset({"RESERVED", "MAINTENANCE"})
-        return {
+        changed = {
             name: dataclasses.replace(
-                node, states=node.states | (flags if name in reserved else set()), allocated_cpus=int(name in busy)
+                self.nodes[name],
+                states=self.nodes[name].states | (flags if name in reserved else set()),
+                allocated_cpus=int(name in busy),
             )
-            for name, node in self.nodes.items()
+            for name in reserved | busy
         }
+        return self.nodes | changed
 
     def execute(self, action: Action) -> None:
         """Do what the operator asks for, if its preconditions hold."""
@@ -144,9 +147,11 @@ class PlayedChecks:
 
     def end_some(self) -> None:
         """Some jobs that run end, in any order."""
-        for number, job in self.random.sample([*self.jobs.items()], len(self.jobs)):
-            if job.held or job.states != {"PENDING"} or self.random.random() < 0.4:
+        running = [number for number, job in self.jobs.items() if job.states == {"PENDING"} and not job.held]
+        for number in self.random.sample(running, len(running)):
+            if self.random.random() < 0.4:
                 continue
+            job = self.jobs[number]
             end = "FAILED" if job.nodes & self.bad else "COMPLETED"
             if self.cancels and self.random.random() < 0.1:
                 self.cancels, end = self.cancels - 1, "CANCELLED"

@@ -274,7 +274,7 @@ class PlayedCluster(PlayedSlurmctld):
         """Nodes that are there and wanted."""
         return [f"cpu-{ordinal}" for ordinal in range(min(self.wanted, self.size))]
 
-    def state(self) -> NodeSetState:
+    def state(self, hold: str = "") -> NodeSetState:
         pods = {
             name: Pod(
                 *(name, "worker", self._is_ready(name)),
@@ -308,9 +308,12 @@ class PlayedCluster(PlayedSlurmctld):
         )
         topologies = Topologies(KNOWN, KNOWN, settled=True) if self.knows_topologies else None
         k8s_nodes = {name: host.seen() for name, host in self.hosts.items()}
-        there = (node_set, workload, pods, self.now, k8s_nodes)
-        seen = NodeSetState(*there, reservations=self.reservations(), first_checks=self.first_checks)
-        return dataclasses.replace(seen, topologies=topologies)
+        return NodeSetState(
+            *(node_set, workload, pods, self.now, k8s_nodes, hold),
+            reservations=self.reservations(),
+            topologies=topologies,
+            first_checks=self.first_checks,
+        )
 
     def may_lose_jobs(self, name: str) -> bool:
         """Return whether a drain of ours had its deadline."""

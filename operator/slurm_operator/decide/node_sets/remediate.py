@@ -86,9 +86,9 @@ def plan(state: NodeSetState) -> Plan:
     policy = state.node_set.reactions
     if not (policy.restart or policy.replace) or state.hold:
         return Plan(restarts=state.node_set.restarts)
-    unfit, failed = _unfit(state), _failed(state)
+    unfit = _unfit(state)
     if unfit and _breaker_is_open(state):
-        return Plan(restarts=state.node_set.restarts, findings=(_open_breaker(state, len(failed), unfit[0]),))
+        return Plan(restarts=state.node_set.restarts, findings=(_open_breaker(state, unfit[0]),))
     due = [worker for worker in unfit if _is_due(state, worker) and not worker.repair]
     steps = {worker.name: _next_step(state, worker) for worker in due}
     findings = [_given_up(state, worker) for worker in due if steps[worker.name] is RemediationStep.GIVE_UP]
@@ -285,8 +285,8 @@ def _listed(workers: Sequence[Worker]) -> str:
     return ", ".join(worker.name for worker in workers)
 
 
-def _open_breaker(state: NodeSetState, failed: int, worker: Worker) -> Finding:
-    share = f"{failed} of {len(state.members())} nodes are unfit at once"
+def _open_breaker(state: NodeSetState, worker: Worker) -> Finding:
+    share = f"{len(_failed(state))} of {len(state.members())} nodes are unfit at once"
     shared = "nothing is restarted: look for what they share"
     return Finding(Reason.BREAKER_OPEN, f"node set {state.stateful_set}: {share}; {shared} ({worker.fault})")
 

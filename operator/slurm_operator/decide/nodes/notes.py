@@ -50,8 +50,8 @@ class Note:
 
 def read(extra: str) -> Note:
     """Read a node's Extra; what somebody else wrote there is an empty note."""
-    said = _NOTE.match(extra)
-    if not extra.startswith(BEGINNINGS) or said is None:
+    said = _NOTE.match(extra) if extra.startswith(BEGINNINGS) else None
+    if said is None:
         return Note()
     try:
         return _note(said)

@@ -70,7 +70,7 @@ def is_usable(node: SlurmNode) -> bool:
 
 def is_idle(node: SlurmNode) -> bool:
     """Return whether the node takes jobs, has no work, and is neither reserved, planned for a job nor blocked."""
-    return is_usable(node) and not has_work(node) and node.states <= _IDLE_STATES - {"BLOCKED"}
+    return is_usable(node) and not has_work(node) and node.states <= _IDLE_STATES and "BLOCKED" not in node.states
 
 
 def has_work(node: SlurmNode) -> bool:

@@ -195,7 +195,7 @@ class NodeSetState:
         """The same with what Slurm says; drains of others keep the words that the node set's status keeps."""
         kept = self.node_set.drains
         nodes = nodes if isinstance(nodes, Unknown) else drains.with_kept_words(nodes, kept)
-        if full_listing:
+        if full_listing and kept:
             full_listing = dataclasses.replace(full_listing, nodes=drains.with_kept_words(full_listing.nodes, kept))
         return dataclasses.replace(self, nodes=nodes, full_listing=full_listing, jobs=jobs)
 

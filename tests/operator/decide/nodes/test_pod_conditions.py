@@ -193,7 +193,8 @@ class Pods(KubernetesApi):
 
 
 def one_pass(api: Pods, conditions: PodConditions, pods: list[Pod], nodes: dict[str, SlurmNode]) -> None:
-    now = [dataclasses.replace(each, **api.conditions.get(each.name, {})) for each in pods]
+    said = api.conditions
+    now = [dataclasses.replace(each, **said[each.name]) if each.name in said else each for each in pods]
     asyncio.run(conditions.tell(now, nodes))
 
 
