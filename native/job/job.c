@@ -114,11 +114,11 @@ static int open_lock(struct jail *jail, const char *path) {
     return -1;
 }
 
-/* Returns when job_init is born, and not at its exec: slurmd and the user wait for the extern step meanwhile, which
- * makes groups. kubelet looks at each new group at once. On two cores job_init's mounts would be a third to compute, so
- * it begins when the extern step has answered (job_may_begin), while slurmd starts the next one. slurmstepd then goes
- * on to enter groups and users in which job_init must not be born. Without fork: copying slurmstepd's page tables takes
- * longer than everything job_init does until its exec. */
+/* Returns when job_init is born, and not at its exec: slurmd and the user wait for the extern step meanwhile. kubelet
+ * looks at each group that the step makes, and on two cores job_init would be a third to compute. So it begins when the
+ * extern step has answered (job_may_begin). slurmstepd then goes on to enter groups and users in which job_init must
+ * not be born. Without fork: copying slurmstepd's page tables takes longer than everything job_init does until its
+ * exec. */
 static int bear_init(struct jail *jail, struct job *job) {
     const int flags = CLONE_VM | CLONE_NEWPID | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD;
     sigset_t all;
