@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import gc
 import importlib
+import io
 import json
 import os
 import runpy
@@ -131,6 +132,11 @@ def _run(arguments: list[str]) -> None:
         case ["-P", "-m", module, *rest]:
             sys.argv = [module, *rest]
             sys.path.pop(0)
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        case ["-u", "-m", module, *rest]:
+            sys.argv = [module, *rest]
+            sys.path[0] = os.getcwd()  # noqa: PTH109  # Python has a string there.
+            sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), write_through=True)
             runpy.run_module(module, run_name="__main__", alter_sys=True)
         case [program, *_]:
             sys.argv = arguments
