@@ -6,12 +6,12 @@ python -m tests.preloaded.server SOCKET
 from __future__ import annotations
 
 import array
+import ast
 import atexit
 import contextlib
 import gc
 import importlib
 import io
-import json
 import os
 import runpy
 import select
@@ -96,7 +96,7 @@ def _received(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
         if not more:
             os._exit(1)
         content += more
-    return json.loads(content), descriptors
+    return ast.literal_eval(content.decode()), descriptors
 
 
 def _become(message: dict[str, Any], descriptors: list[int]) -> None:
