@@ -31,6 +31,8 @@ from tests.known_packages import python_that_knows_its_packages
 NAMESPACE = "slurm"
 SETTINGS = {"slurm": {"options": {"KillWait": "5", "SchedulerParameters": "bf_interval=3", "Licenses": "compiler:1"}}}
 """A licence; and less than 30 s for a program that heeds no SIGTERM, and until a job of several components begins."""
+SKIP_CHECKPOINTS = "PULUMI_SKIP_CHECKPOINTS"
+"""Pulumi's variable for an engine that writes the state when it ends, and not at each step."""
 SECONDS = 900
 """Deadline of a test without one of its own. A worker's first test waits for its cluster, on cores that others use."""
 LEAST_SECONDS = 90.0
@@ -132,8 +134,8 @@ class Slurm:
         stack = self.cluster.stack
         process = subprocess.Popen(
             [str(stack.binaries / "pulumi"), *stack.arguments(["up", "--yes", "--skip-preview", "--non-interactive"])],
-            env=stack.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            start_new_session=True,
+            env={**stack.environment(), SKIP_CHECKPOINTS: "false"},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
         )  # fmt: skip
         assert process.stdout is not None
         assert any(when(line) for line in process.stdout)
@@ -227,7 +229,8 @@ def slurm(known_packages: None, preloaded: Path) -> Iterator[Slurm]:
     """The cluster of this test session, made by what `make up` calls.
 
     Pulumi starts its programs for this first `up` as for users. Later ones are forked: they would import for two
-    seconds of a core, in each of some fifty updates and previews.
+    seconds of a core, in each of some fifty updates and previews. Nor do later engines write the state at each step,
+    which takes half of an update's time, except one that a test kills.
 
     PULUMI_SLURM_E2E_INSTANCE names one that is up already, for writing tests: it is used as it is, and stays.
     """
@@ -238,7 +241,8 @@ def slurm(known_packages: None, preloaded: Path) -> Iterator[Slurm]:
     instance = Instance.named("-".join(filter(None, (testing.test_instance_name(), worker))))
     try:
         slurm = Slurm(up.up(instance, owner=os.getpid(), settings=SETTINGS))
-        os.environ |= {PROGRAMS: str(preloaded), "PULUMI_STANDIN_PYTHON": str(preloaded / "python3")}
+        programs = {PROGRAMS: str(preloaded), "PULUMI_STANDIN_PYTHON": str(preloaded / "python3")}
+        os.environ |= {**programs, SKIP_CHECKPOINTS: "true"}
         yield slurm
         assert not traces.of_nodes(slurm), "tests leave nothing of a node on the shared volume"
     finally:

@@ -6,11 +6,12 @@ python -m tests.preloaded.server SOCKET
 from __future__ import annotations
 
 import array
+import ast
 import atexit
 import contextlib
 import gc
 import importlib
-import json
+import io
 import os
 import runpy
 import select
@@ -95,7 +96,7 @@ def _received(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
         if not more:
             os._exit(1)
         content += more
-    return json.loads(content), descriptors
+    return ast.literal_eval(content.decode()), descriptors
 
 
 def _become(message: dict[str, Any], descriptors: list[int]) -> None:
@@ -131,6 +132,11 @@ def _run(arguments: list[str]) -> None:
         case ["-P", "-m", module, *rest]:
             sys.argv = [module, *rest]
             sys.path.pop(0)
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        case ["-u", "-m", module, *rest]:
+            sys.argv = [module, *rest]
+            sys.path[0] = os.getcwd()  # noqa: PTH109  # Python has a string there.
+            sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), write_through=True)
             runpy.run_module(module, run_name="__main__", alter_sys=True)
         case [program, *_]:
             sys.argv = arguments

@@ -19,7 +19,7 @@ OWN_PROCESSES = "TESTS_OWN_PROCESSES"
 PYTHON = """\
 #!/bin/sh
 case "${{{own}:-}} $*" in
-" "*/pulumi-language-python-exec\\ * | " -P -m devcluster.standin "*) ;;
+" "*/pulumi-language-python-exec\\ * | " -P -m devcluster.standin "* | " -u -m pulumi.dynamic "*) ;;
 *) exec {python} "$@" ;;
 esac
 exec {real} -I -S {client} {sockets}/$(($$ % {servers})) "$@"

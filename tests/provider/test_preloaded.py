@@ -51,6 +51,15 @@ def test_it_ends_with_the_process_that_stands_for_it(preloaded: Path, tmp_path: 
         assert running.communicate(timeout=60)[0] == b""
 
 
+def test_a_dynamic_provider_tells_its_port_at_once(preloaded: Path) -> None:
+    asked = [str(preloaded / "python3"), "-u", "-m", "pulumi.dynamic", "127.0.0.1:1"]
+    with subprocess.Popen(asked, env={"PATH": "/usr/bin:/bin"}, stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert int(running.stdout.readline()) > 0
+        running.terminate()
+        assert running.communicate(timeout=60)[0] == b""
+
+
 @pytest.mark.parametrize(("variables", "expected"), [({}, "True"), ({starts.OWN_PROCESSES: "1"}, "False")])
 def test_it_has_pulumi_unless_it_is_to_start_as_it_does_for_users(
     preloaded: Path, tmp_path: Path, variables: dict[str, str], expected: str
