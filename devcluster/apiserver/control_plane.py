@@ -16,14 +16,15 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import IO, Self
 
 from devcluster.apiserver import kubeconfigs
 from devcluster.apiserver.pki import Authority, KeyPair, Subject
+from devcluster.machine import go_programs
 
 SERVICE_NETWORK = "10.96.0.0/16"
 SERVICE_ADDRESS = "10.96.0.1"
@@ -227,7 +228,8 @@ class ApiServer:
                 bind="127.0.0.1",
                 advertise="127.0.0.1",
             )
-            self._start("kube-apiserver", [*command, "--disable-admission-plugins=ServiceAccount"])
+            command.append("--disable-admission-plugins=ServiceAccount")
+            self._start("kube-apiserver", command, go_programs.ENVIRONMENT)
             kubeconfigs.write(self.kubeconfig, self.url, authority.certificate, authority.issue("admin", ADMIN))
             wait_ready(self.url, authority, time.monotonic() + READY_SECONDS, self._lives)
             # Another server may have answered, on a port that was free a moment ago.
@@ -250,7 +252,7 @@ class ApiServer:
                 raise ChildProcessError(f"{name} ended with status {process.returncode}: {words}")
         return True
 
-    def _start(self, name: str, command: list[str]) -> None:
+    def _start(self, name: str, command: list[str], variables: Mapping[str, str] = MappingProxyType({})) -> None:
         log = (self._state / f"{name}.log").open("wb")
         self._logs.append(log)
         self._processes[name] = subprocess.Popen(
@@ -260,7 +262,7 @@ class ApiServer:
             stderr=subprocess.STDOUT,
             # Ctrl-C goes to the test run, which then ends these in order.
             start_new_session=True,
-            env={"PATH": os.environ.get("PATH", os.defpath)},
+            env={"PATH": os.environ.get("PATH", os.defpath), **variables},
         )
 
     def _stop(self) -> None:

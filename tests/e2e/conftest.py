@@ -229,8 +229,8 @@ def slurm(known_packages: None, preloaded: Path) -> Iterator[Slurm]:
     """The cluster of this test session, made by what `make up` calls.
 
     Pulumi starts its programs for this first `up` as for users. Later ones are forked: they would import for two
-    seconds of a core, in each of some fifty updates and previews. Nor do later engines write the state at each step,
-    which takes half of an update's time, except one that a test kills.
+    seconds of a core, in each of some fifty updates and previews. Later engines write the state when they
+    end, since each step's write takes half of an update's time. One that a test kills writes it at each step.
 
     PULUMI_SLURM_E2E_INSTANCE names one that is up already, for writing tests: it is used as it is, and stays.
     """
