@@ -45,17 +45,18 @@ def cluster(new_cluster: NewCluster) -> Iterator[SmallCluster]:
         yield started
 
 
-def record(cluster: SmallCluster) -> str:
-    """The node's resources as slurmctld has them."""
+def record(cluster: SmallCluster) -> dict[str, Any]:
+    """The node as slurmctld has it."""
     shown = cluster.pod(f"scontrol show node {WORKER} --json", name=CONTROLLER).stdout
-    gres: str = json.loads(shown)["nodes"][0]["gres"]
-    return gres
+    node: dict[str, Any] = json.loads(shown)["nodes"][0]
+    return node
 
 
 def test_the_operator_reads_the_record_of_a_node_as_what_was_declared(cluster: SmallCluster) -> None:
     declared = parse(changed("nodeSets.0", NODE_SET)).node_sets[0].node_gres or ""
-    assert record(cluster) != declared, "or there were no need to compare what both say"
-    assert canonical(record(cluster)) == canonical(declared)
+    of_slurm = record(cluster)["gres"]
+    assert of_slurm != declared, "or there were no need to compare what both say"
+    assert canonical(of_slurm) == canonical(declared)
 
 
 @pytest.mark.parametrize(
@@ -101,18 +102,20 @@ def test_jobs_share_a_gpu_that_a_job_for_a_whole_one_waits_for(cluster: SmallClu
 def test_slurm_leaves_its_drain_when_a_node_registers_with_all_its_resources_again(cluster: SmallCluster) -> None:
     """Its record is raised, as if the node had lost some. The operator lifts that drain."""
 
-    def told(counted: str) -> SlurmNode:
+    def tell(counted: str) -> None:
         cluster.pod(f"scontrol update nodename={WORKER} gres={counted}", name=CONTROLLER)
-        cluster.pod("scontrol reconfigure", name=CONTROLLER)  # slurmd registers with that.
-        shown = cluster.pod(f"scontrol show node {WORKER} --json", name=CONTROLLER).stdout
-        return slurmrestd_records.node(msgspec.Raw(json.dumps(json.loads(shown)["nodes"][0]).encode()))
+        cluster.pod("scontrol reconfigure", name=CONTROLLER)  # slurmd starts anew, and registers with that.
+
+    def shown() -> SlurmNode:
+        return slurmrestd_records.node(msgspec.Raw(json.dumps(record(cluster)).encode()))
 
     declared = parse(changed("nodeSets.0", NODE_SET)).node_sets[0].node_gres or ""
-    raised = declared.replace("bandwidth:4096", "bandwidth:4097")
-    cluster.wait("Slurm refuses the node", lambda: "INVALID_REG" in told(raised).states, 60)
-    assert drains.owner(told(raised)) is drains.Owner.SLURM
-    cluster.wait("Slurm takes the node", lambda: "INVALID_REG" not in told(declared).states, 60)
-    left = told(declared)
+    tell(declared.replace("bandwidth:4096", "bandwidth:4097"))
+    cluster.wait("Slurm refuses the node", lambda: "INVALID_REG" in shown().states, 60)
+    assert drains.owner(shown()) is drains.Owner.SLURM
+    tell(declared)
+    cluster.wait("Slurm takes the node", lambda: "INVALID_REG" not in shown().states, 60)
+    left = shown()
     assert left.reason == "gres/bandwidth count reported lower than configured (4096 < 4097)"
     assert drains.is_left_by_slurm(left), left
     cluster.pod(f"scontrol update nodename={WORKER} state=undrain", name=CONTROLLER)
