@@ -23,7 +23,6 @@ static bool may_differ(void) {
         struct pollfd changed = {.fd = fileno(mounts), .events = POLLPRI};
         return poll(&changed, 1, 0) != 0;
     }
-    then = stepd_view_noted();
     mounts = fopen("/proc/self/mountinfo", "re");
     return true;
 }
@@ -45,7 +44,9 @@ static void in_child(void) {
     pthread_mutex_unlock(&looks);
 }
 
+/* At once: until the slurmd before this one ends, it may say that its own mounts differ. */
 void stepd_view_watch(void) {
+    then = stepd_view_noted();
     if (pthread_atfork(before_fork, in_parent, in_child))
         (void)stepd_view_note(0);
 }

@@ -70,11 +70,25 @@ class Guard:
         )
         return finished.stdout, (self.folder / "log").read_text()
 
-    def slurmd(self) -> subprocess.Popen[str]:
-        """Starts what stands for slurmd: for each line that it reads, it says the view of a new slurmstepd."""
+    @contextmanager
+    def slurmd(self) -> Iterator[Callable[[], str]]:
+        """Starts what stands for slurmd. It starts a slurmstepd at each call, which returns the view of that."""
         command = [*self.within, self._program, "slurmd"]
-        environment = self._environment(self.good)
-        return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        environment, pipe = self._environment(self.good), subprocess.PIPE
+        with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True) as slurmd:
+            assert slurmd.stdin
+            assert slurmd.stdout
+            asked, told = slurmd.stdin, slurmd.stdout
+            assert told.readline() == "ready\n"
+
+            def view() -> str:
+                asked.write("start\n")
+                asked.flush()
+                assert told.readline() == "the real slurmstepd ran\n"
+                return told.readline().strip()
+
+            yield view
+            asked.close()
 
     def _environment(self, files: Mapping[str, str], **acts: str) -> dict[str, str]:
         """Writes the configuration and returns the environment that names it."""

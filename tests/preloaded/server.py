@@ -135,7 +135,7 @@ def _run(arguments: list[str]) -> None:
             runpy.run_module(module, run_name="__main__", alter_sys=True)
         case ["-u", "-m", module, *rest]:
             sys.argv = [module, *rest]
-            sys.path[0] = os.getcwd()  # noqa: PTH109  # Python has a string there.
+            sys.path[0] = str(Path.cwd())
             sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), write_through=True)
             runpy.run_module(module, run_name="__main__", alter_sys=True)
         case [program, *_]:

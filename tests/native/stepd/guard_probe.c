@@ -1,9 +1,9 @@
 /* Stands for slurmstepd: says that it runs, with its arguments, and gives back what it is told. Files that PROBE_SHOWS
  * names, separated by colons, it reads, and says how much it got; folders of PROBE_MAKES it makes. With PROBE_THREADS
  * it says which capabilities its first thread has, and then another one; with PROBE_VIEW its mount namespace. `prepare`
- * makes the view for all, as slurmd_start does. `slurmd` does so, too, and then looks before each slurmstepd, whose
- * view it says; it starts one for each line that it reads. `open`, `write` and `mkdir` with a path and a user's number
- * do that, and nothing else; `write` makes a file or empties it. */
+ * makes the view for all, as slurmd_start does. `slurmd` does so, too, says "ready", and then looks before
+ * each slurmstepd, whose view it says; it starts one for each line that it reads. `open`, `write` and `mkdir` with a
+ * path and a user's number do that, and nothing else; `write` makes a file or empties it. */
 #include "stepd_view.h"
 
 #include <errno.h>
@@ -105,6 +105,8 @@ static int play_slurmd(const char *program) {
     if (prepare())
         return 1;
     stepd_view_watch();
+    puts("ready");
+    fflush(stdout);
     while (fgets(line, sizeof(line), stdin))
         start_stepd(program);
     return 0;

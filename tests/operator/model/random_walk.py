@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hypothesis import stateful
 from hypothesis import strategies as st
@@ -207,3 +207,7 @@ class Model(ChangedRecords):
             self.cluster.jobs += [Job(name) for name in self.cluster.usable() if starts and int(name[4:]) in recovered]
 
         self.one_pass(meanwhile=act)
+
+
+play: Callable[..., object] = stateful.run_state_machine_as_test
+"""Plays a model with settings of its own; Hypothesis declares no types for it."""

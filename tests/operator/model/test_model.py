@@ -27,9 +27,8 @@ from __future__ import annotations
 
 import hypothesis
 import pytest
-from hypothesis import stateful
 
-from tests.operator.model.random_walk import Model
+from tests.operator.model.random_walk import Model, play
 
 LEAST_STEPS = 10_000
 
@@ -49,7 +48,6 @@ def test_nothing_that_happens_costs_a_job_and_all_converges(pytestconfig: pytest
         suppress_health_check=list(hypothesis.HealthCheck),
     )
     Model.steps, Model.repairs = 0, {}
-    # hypothesis declares no types for it.
-    stateful.run_state_machine_as_test(Model, settings=settings)  # type: ignore[no-untyped-call]
+    play(Model, settings=settings)
     assert Model.steps >= LEAST_STEPS
     assert Model.repairs.keys() == {False, True}, "every step was reached"

@@ -9,7 +9,6 @@ from typing import Any
 
 import hypothesis
 import pytest
-from hypothesis import stateful
 from slurm_operator import actions, drains, execute
 from slurm_operator.clients.slurm.slurmrestd import SlurmRest
 from slurm_operator.decide.node_sets import features, preconditions, reboot, records, remediate, undrain, update, window
@@ -18,7 +17,7 @@ from slurm_operator.decide.nodes.workers import NodeSetState
 from slurm_operator.state.slurm import Named, SlurmNode
 
 from contract import names, reasons
-from tests.operator.model.random_walk import Model
+from tests.operator.model.random_walk import Model, play
 from tests.operator.played.played_cluster import OUR_REASONS
 from tests.operator.played.played_slurmctld import ADMINISTRATOR, OF_ANOTHER_SET
 from tests.operator.states.sets import changed
@@ -317,5 +316,4 @@ def test_the_model_finds(spoil: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
 
     spoil(monkeypatch)
     with pytest.raises(AssertionError):
-        # hypothesis declares no types for this function. No other one runs a model with settings of its own.
-        stateful.run_state_machine_as_test(model, settings=settings)  # type: ignore[no-untyped-call]
+        play(model, settings=settings)
