@@ -1,6 +1,6 @@
 """No job ever runs outside the jail, and none is lost when a daemon dies.
 
-A worker whose configuration would skip the plugin: tests/image/jail/test_fail_closed.py.
+A worker whose configuration would skip the plugin: tests/image/jail/test_without_plugin.py.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+ASK = "/opt/slurm/bin/sinfo -h -o '%T %E'"
+"""The states of all nodes, and why."""
 JAIL_SENTENCE = "this node can't run your job inside the jail"
 PLUGINS = "/opt/slurm/lib/slurm-wlm"
 OTHER_PLUGINS = f"mkdir /run/plugins; cp -a {PLUGINS}/. /run/plugins; cd /run/plugins; {{}}; mount --bind . {PLUGINS}"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.image import roots
-from tests.image.jail.breaks import JAIL_SENTENCE
+from tests.image.jail.breaks import ASK, JAIL_SENTENCE
 from tests.image.jail.far_mount import CACHE_SECONDS, Mount
 from tests.image.pods import LOGIN, REVISION, WORKER
 from tests.image.small_cluster import ALICE, SmallCluster
@@ -79,7 +79,7 @@ MOODS = [
 def test_a_node_whose_storage_fails_refuses_steps_and_logins_in_words_and_recovers(
     cluster: SmallCluster, mounts: dict[str, Mount], mood: str, sentence: str
 ) -> None:
-    ask, probe = "/opt/slurm/bin/sinfo -h -o '%T %E'", "/usr/libexec/slurm-node/ready login"
+    probe = "/usr/libexec/slurm-node/ready login"
 
     def says(done: subprocess.CompletedProcess[str]) -> bool:
         return re.search(sentence, done.stderr) is not None
@@ -92,8 +92,8 @@ def test_a_node_whose_storage_fails_refuses_steps_and_logins_in_words_and_recove
     cluster.wait("the job's program sleeps", lambda: "nanosleep" in cluster.pod(asleep).stdout, 60)
     mounts[WORKER].become(mood)
     try:
-        cluster.wait("a drain", lambda: "draining pulumi-slurm:jail" in cluster.pod(ask).stdout, 90)
-        assert re.search(sentence, cluster.pod(ask).stdout)
+        cluster.wait("a drain", lambda: "draining pulumi-slurm:jail" in cluster.pod(ASK).stdout, 90)
+        assert re.search(sentence, cluster.pod(ASK).stdout)
         assert re.search(sentence, cluster.state())
         if mood == "nameless":
             lose_mounts(cluster)
@@ -115,7 +115,7 @@ def test_a_node_whose_storage_fails_refuses_steps_and_logins_in_words_and_recove
     # sshd itself waits for a silent storage: the user's key lies there. With a stale one nobody is known.
     assert refused.returncode == (124 if mood == "mute" else 255), refused
     cluster.wait("the login node is ready", lambda: cluster.pod(probe, name=LOGIN).returncode == 0, 90)
-    cluster.wait("the drain is lifted", lambda: cluster.pod(ask).stdout.startswith("idle"), 90)
+    cluster.wait("the drain is lifted", lambda: cluster.pod(ASK).stdout.startswith("idle"), 90)
 
     def works(done: subprocess.CompletedProcess[str]) -> bool:
         print(done)  # What the last one said is in the report of a failure.

@@ -8,12 +8,12 @@ import re
 import pytest
 
 from tests.image.entries import at_rest
+from tests.image.jail.breaks import ASK
 from tests.image.pods import LOGIN, WORKER
 from tests.image.small_cluster import SmallCluster
 
 BREAK, MEND = (f"mount -o remount,bind,{how} /run/jail" for how in ("ro", "rw"))
 REASON = "/run/jail is read-only"
-ASK = "/opt/slurm/bin/sinfo -h -o '%T %E'"
 BY_SLURM = ("batch job complete failure", "Prolog error")
 """Slurm's reasons: of a job that slurmstepd could not start, and of one whose prolog had already refused it."""
 PROBES_SAY = f"printf '{REASON}: told by a probe' > /run/slurm-node/broken"

@@ -48,8 +48,9 @@ def test_a_job_that_hangs_is_noted_told_and_queued_again_without_its_node(cluste
     cluster.wait("the job runs", lambda: seen().states == {"RUNNING"}, 60)
     running = seen()
     assert (made(calls.record_count(job_id)), made(calls.record_count(999_999))) == (1, 0)
-    array = submitted(cluster, "true", "--array=0-1")
-    assert [number for number, _ in made(calls.job_states())][-2:] == [f"{array}_0", f"{array}_1"], "they wait"
+    array = submitted(cluster, "true", "--hold --array=0-1")
+    numbers = [number for number, _ in made(calls.job_states())]
+    assert numbers[-2:] == [f"{array}_0", f"{array}_1"], "no task has a record of its own"
     assert (made(calls.record_count(array)), len(made(calls.job(str(array))))) == (1, 1)
     assert running.nodes == {WORKER}
     assert (running.partition, running.requeues, running.held) == ("main", True, False)
@@ -85,7 +86,7 @@ def test_a_job_that_hangs_is_noted_told_and_queued_again_without_its_node(cluste
     made(calls.release(job_id))
     # Slurm itself lets a requeued job wait for two minutes.
     cluster.wait("it runs elsewhere", lambda: seen().nodes == {SECOND} and seen().states == {"RUNNING"}, 60)
-    cluster.jail(f"scancel {job_id}", user=1000)
+    cluster.jail(f"scancel {job_id} {array}", user=1000)
 
 
 def test_cpu_time_counts_and_a_heartbeat_in_place_of_it(cluster: SmallCluster) -> None:
