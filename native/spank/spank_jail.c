@@ -30,7 +30,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
@@ -110,9 +109,6 @@ int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[]) {
     }
     if (spank_context() != S_CTX_REMOTE)
         return ESPANK_SUCCESS;
-    timer_t *timer = (timer_t *)step_guard_symbol(STEPD_GUARD_TIMER);
-    if (timer)
-        timer_delete(*timer);
     spank_err_t asked = spank_get_item(spank, S_JOB_STEPID, &step.id);
     if (asked == ESPANK_SUCCESS)
         asked = spank_get_item(spank, S_JOB_ID, &job);

@@ -28,6 +28,7 @@
 #include <strings.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define DEEPEST_INCLUDE 8
@@ -39,7 +40,8 @@
 
 stepd_execve *stepd_guard_execve;
 bool stepd_guard_epilog;
-timer_t stepd_guard_timer;
+static timer_t end_timer;
+static bool waits_for_step;
 
 /* Comes before the C library's execve for slurmstepd and the libraries that it loads. */
 int execve(const char *path, char *const argv[], char *const envp[]) {
@@ -217,9 +219,17 @@ static int give_up_sight(struct guard *guard) {
 static int limit_wait(struct guard *guard) {
     struct sigevent end = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
     struct itimerspec when = {.it_value.tv_sec = STEP_SECONDS};
-    if (timer_create(CLOCK_MONOTONIC, &end, &stepd_guard_timer) || timer_settime(stepd_guard_timer, 0, &when, NULL))
+    if (timer_create(CLOCK_MONOTONIC, &end, &end_timer) || timer_settime(end_timer, 0, &when, NULL))
         return refuse(guard, "limit the wait for a step: %s", strerror(errno));
+    waits_for_step = true;
     return 0;
+}
+
+/* What follows may take longer on a busy node, and nobody would tell srun of slurmstepd's end. */
+void stepd_guard_has_step(void) {
+    if (waits_for_step)
+        timer_delete(end_timer);
+    waits_for_step = false;
 }
 
 /* This, too, comes before the second thread: later a thread could take a namespace only for itself. */

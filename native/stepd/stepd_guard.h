@@ -4,7 +4,6 @@
 #define PULUMI_SLURM_STEPD_GUARD_H
 
 #include <stdbool.h>
-#include <time.h>
 
 typedef int stepd_execve(const char *path, char *const arguments[], char *const environment[]);
 
@@ -12,15 +11,15 @@ typedef int stepd_execve(const char *path, char *const arguments[], char *const 
 #define STEPD_GUARD_EXECVE "stepd_guard_execve"
 /* True if slurm.conf has a TaskEpilog. */
 #define STEPD_GUARD_EPILOG "stepd_guard_epilog"
-/* The timer that ends slurmstepd unless it gets its step in time; the plugin deletes it. */
-#define STEPD_GUARD_TIMER "stepd_guard_timer"
 /* True if new threads of slurmstepd and its libraries keep only the capabilities that ending a job takes. slurmstepd's
  * first thread alone starts tasks. */
 #define STEPD_GUARD_REDUCES "stepd_guard_reduces"
 
 extern stepd_execve *stepd_guard_execve;
 extern bool stepd_guard_epilog;
-extern timer_t stepd_guard_timer;
 extern bool stepd_guard_reduces;
+
+/* For the guard itself: slurmstepd's first thread comes once it has all of its step. */
+void stepd_guard_has_step(void);
 
 #endif

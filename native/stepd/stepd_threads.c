@@ -29,6 +29,7 @@ static void *begin(void *given) {
 /* Comes before the C library's for slurmstepd and the libraries that it loads. */
 int pthread_create(pthread_t *newthread, const pthread_attr_t *attr, routine *start_routine, void *arg) {
     create *real = (create *)dlsym(RTLD_NEXT, "pthread_create");
+    stepd_guard_has_step();
     struct birth *birth = real && stepd_guard_reduces ? malloc(sizeof(*birth)) : NULL;
     if (!real || (stepd_guard_reduces && !birth))
         return EAGAIN;

@@ -1,9 +1,10 @@
 /* Stands for slurmstepd: says that it runs, with its arguments, and gives back what it is told. Files that PROBE_SHOWS
  * names, separated by colons, it reads, and says how much it got; folders of PROBE_MAKES it makes. With PROBE_THREADS
- * it says which capabilities its first thread has, and then another one; with PROBE_VIEW its mount namespace. `prepare`
- * makes the view for all, as slurmd_start does. `slurmd` does so, too, says "ready", and then looks before
- * each slurmstepd, whose view it says; it starts one for each line that it reads. `open`, `write` and `mkdir` with a
- * path and a user's number do that, and nothing else; `write` makes a file or empties it. */
+ * it says which capabilities its first thread has, and then another one; with PROBE_VIEW its mount namespace, with
+ * PROBE_TIMERS whether it has a timer, before and after its first thread. `prepare` makes the view for all, as
+ * slurmd_start does. `slurmd` does so, too, says "ready", and then looks before each slurmstepd, whose view it says; it
+ * starts one for each line that it reads. `open`, `write` and `mkdir` with a path and a user's number do that, and
+ * nothing else; `write` makes a file or empties it. */
 #include "stepd_view.h"
 
 #include <errno.h>
@@ -51,6 +52,25 @@ static void show_threads(void) {
     rights(NULL);
     if (pthread_create(&thread, NULL, rights, NULL) || pthread_join(thread, NULL))
         puts("no thread");
+}
+
+static void show_timer(void) {
+    FILE *timers = fopen("/proc/self/timers", "re");
+    puts(timers && fgetc(timers) != EOF ? "a timer" : "no timer");
+    if (timers)
+        fclose(timers);
+}
+
+static void *nothing(void *unused) {
+    return unused;
+}
+
+static void show_timers(void) {
+    pthread_t thread;
+    show_timer();
+    if (pthread_create(&thread, NULL, nothing, NULL) || pthread_join(thread, NULL))
+        puts("no thread");
+    show_timer();
 }
 
 static int outcome(int failed) {
@@ -133,6 +153,8 @@ int main(int argc, char *argv[]) {
         show_view();
     if (getenv("PROBE_THREADS"))
         show_threads();
+    if (getenv("PROBE_TIMERS"))
+        show_timers();
     while ((byte = getchar()) != EOF)
         putchar(byte);
     return 0;

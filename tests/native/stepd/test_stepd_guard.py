@@ -213,6 +213,12 @@ def test_the_first_thread_already_lacks_what_a_look_into_tini_and_slurmd_takes(g
     assert [held & GIVEN_UP for held in first("getenv")] == [GIVEN_UP] * 2, "a mode that gives nothing up has both"
 
 
+def test_the_deadline_is_for_getting_the_step_and_not_for_starting_it(guard: Guard) -> None:
+    """slurmstepd makes its first thread when it has all. On a busy node the rest takes longer, and srun waits for it."""
+    output, _ = guard.run(guard.good, timers="1")
+    assert output.decode().splitlines()[1:3] == ["a timer", "no timer"]
+
+
 def test_threads_are_born_with_what_ending_a_job_takes_alone(guard: Guard) -> None:
     output, _ = guard.run(guard.good, threads="1")
     first, others = output.decode().splitlines()[1:3], output.decode().splitlines()[3:5]
