@@ -134,17 +134,28 @@ class OwnDrain:
         self._next = 0.0
         self._repeat = 0.0
 
-    def tick(self, now: float, causes: Causes) -> None:
-        """Called about twice a second. Returns at once, unless it has to call scontrol."""
+    def tick(self, now: float, causes: Causes, *, hurries: bool = False) -> bool:
+        """Called about twice a second. Returns at once, unless it has to call scontrol.
+
+        Args:
+            now: of the monotonic clock, in seconds.
+            causes: as for `reaction`.
+            hurries: asks again although slurmctld has just not answered.
+
+        Returns:
+            whether slurmctld was told of these causes.
+        """
         self._heed_refusal(now)
         since_refusal = now - self._refused_at
         bad = any(causes.values()) or since_refusal < REFUSAL_SECONDS
-        if now < self._next or (causes == self._told and not (bad and now >= self._repeat)):
-            return
+        is_due = hurries or now >= self._next
+        if not is_due or (causes == self._told and not (bad and now >= self._repeat)):
+            return causes == self._told
         if self._tell(causes, self._refusal if SETTLE_SECONDS <= since_refusal < REFUSAL_SECONDS else ""):
             self._told, self._next, self._repeat = dict(causes), now, now + REPEAT_SECONDS
         else:
             self._next = now + RETRY_SECONDS
+        return causes == self._told
 
     def _heed_refusal(self, now: float) -> None:
         with contextlib.suppress(FileNotFoundError):

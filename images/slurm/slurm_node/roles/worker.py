@@ -17,6 +17,7 @@ from slurm_node.conditions.health_watch import HealthWatch
 from slurm_node.conditions.jail_watch import JailWatch
 from slurm_node.conditions.job_notify import JobNotifier
 from slurm_node.conditions.node_extra import NodeExtra
+from slurm_node.conditions.stop_notice import StopNotice
 from slurm_node.jail import door, driver, nccl, tree, tree_plan
 from slurm_node.jail.tree_watch import TreeWatch
 from slurm_node.pod import (
@@ -60,15 +61,11 @@ def main() -> int:
     watch, drain = JailWatch(), OwnDrain(socket.gethostname())
     health = HealthWatch(unknown_drains=node.unknown_drains)
     notifier, hangs = JobNotifier(), HangNotifier(socket.gethostname())
-    note, judge = NodeExtra(socket.gethostname()), configless_cache.Judge()
+    note = NodeExtra(socket.gethostname())
+    notice = StopNotice(configless_cache.Judge(), drain, notifier, lambda: refusal() is None)
 
     def refuse() -> str | None:
-        sentence = judge.refusal(time.monotonic() - slurmd.started)
-        if sentence and slurmd.process is not None:
-            # Jobs are told before slurmd stops: until then it vouches for scontrol's identity and forwards messages.
-            drain.tick(time.monotonic(), {reasons.JAIL: sentence})
-            notifier.tick(sentence)
-        return sentence
+        return notice.refusal(time.monotonic(), time.monotonic() - slurmd.started)
 
     port = HeldPort(*slurmd_port.address(configuration.wait(node_state.write)[names.SLURM_CONF], socket.gethostname()))
     slurmd = Daemon("slurmd", command, {**environment, slurmd_port.VARIABLE: "0"}, refuse, AS_BOOTED, port)
@@ -88,10 +85,9 @@ def main() -> int:
             plugin = plugin_version.refusal()
             plugin_version.tell_guard(plugin)
             unloaded = refusal() or plugin
-            drain.tick(
-                time.monotonic(), {**watch.causes, **health.causes, **({reasons.JAIL: unloaded} if unloaded else {})}
-            )
-            notifier.tick(unloaded)
+            causes = {**watch.causes, **health.causes, **({reasons.JAIL: unloaded} if unloaded else {})}
+            if drain.tick(time.monotonic(), causes):
+                notifier.tick(unloaded)
             note.tick(time.monotonic(), health.warnings, health.facts)
             hangs.tick(time.monotonic(), health.quiet)
         container_leftovers.sweep()
