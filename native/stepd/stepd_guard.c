@@ -225,7 +225,7 @@ static int limit_wait(struct guard *guard) {
     return 0;
 }
 
-/* What follows may take longer on a busy node, and nobody would tell srun of slurmstepd's end. */
+/* slurmstepd may need longer for the rest on a busy node. Nobody would tell srun of slurmstepd's end then. */
 void stepd_guard_has_step(void) {
     if (waits_for_step)
         timer_delete(end_timer);

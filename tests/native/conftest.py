@@ -61,7 +61,7 @@ class Guard:
         Args:
             files: of the configuration.
             arguments: of the program.
-            acts: ``shows``, ``makes``, ``view``, ``threads`` and ``timers``, as tests/native/stepd/guard_probe.c has them.
+            acts: ``shows``, ``makes``, ``view``, ``threads``, ``timers``, as tests/native/stepd/guard_probe.c has them.
         """
         environment = self._environment(files, **acts)
         command = [*self.within, self._program, *arguments]

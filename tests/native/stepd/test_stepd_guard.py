@@ -214,7 +214,7 @@ def test_the_first_thread_already_lacks_what_a_look_into_tini_and_slurmd_takes(g
 
 
 def test_the_deadline_is_for_getting_the_step_and_not_for_starting_it(guard: Guard) -> None:
-    """slurmstepd makes its first thread when it has all. On a busy node the rest takes longer, and srun waits for it."""
+    """slurmstepd makes its first thread when it has all. On a busy node the rest takes longer; srun waits for it."""
     output, _ = guard.run(guard.good, timers="1")
     assert output.decode().splitlines()[1:3] == ["a timer", "no timer"]
 

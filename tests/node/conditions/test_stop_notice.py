@@ -22,7 +22,7 @@ class Node:
         jobs.mkdir()
         (jobs / "7").touch()
         self.notice = StopNotice(
-            configless_cache.Judge(self.conf),
+            configless_cache.Judge(self.conf).refusal,
             OwnDrain("n", self.scontrol, folder / "refused"),
             JobNotifier(self.scontrol, jobs),
             lambda: configless_cache.refusal(configless_cache.read(self.conf) or {}) is None,

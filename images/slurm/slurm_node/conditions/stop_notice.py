@@ -11,7 +11,6 @@ from collections.abc import Callable
 from contract import reasons
 from slurm_node.conditions.drains import OwnDrain
 from slurm_node.conditions.job_notify import JobNotifier
-from slurm_node.slurm.configless_cache import Judge
 
 TELL_SECONDS = 15.0
 """After these, a slurmd is stopped although slurmctld does not answer."""
@@ -21,13 +20,15 @@ class StopNotice:
     """Decides when a slurmd with a configuration that must not be used is stopped.
 
     Args:
-        judge: of what slurmd fetched.
+        judge: says why slurmd, which has run for some seconds, must stop; None if it need not.
         drain: the node's.
         notifier: of the node's jobs.
         is_right: says whether the fetched configuration may be used, or is missing.
     """
 
-    def __init__(self, judge: Judge, drain: OwnDrain, notifier: JobNotifier, is_right: Callable[[], bool]) -> None:
+    def __init__(
+        self, judge: Callable[[float], str | None], drain: OwnDrain, notifier: JobNotifier, is_right: Callable[[], bool]
+    ) -> None:
         self._judge = judge
         self._drain = drain
         self._notifier = notifier
@@ -42,7 +43,7 @@ class StopNotice:
             now: of the monotonic clock, in seconds.
             ran_seconds: since slurmd was started.
         """
-        sentence = self._judge.refusal(ran_seconds)
+        sentence = self._judge(ran_seconds)
         if sentence is not None and self._sentence is None:
             self._until = now + TELL_SECONDS
         if sentence is None and self._is_right():

@@ -62,7 +62,7 @@ def main() -> int:
     health = HealthWatch(unknown_drains=node.unknown_drains)
     notifier, hangs = JobNotifier(), HangNotifier(socket.gethostname())
     note = NodeExtra(socket.gethostname())
-    notice = StopNotice(configless_cache.Judge(), drain, notifier, lambda: refusal() is None)
+    notice = StopNotice(configless_cache.Judge().refusal, drain, notifier, lambda: refusal() is None)
 
     def refuse() -> str | None:
         return notice.refusal(time.monotonic(), time.monotonic() - slurmd.started)
