@@ -57,7 +57,7 @@ def test_a_batch_job_of_two_components_runs_steps_over_both(cluster: SmallCluste
 def test_salloc_takes_two_components_and_an_ordinary_job_has_its_users_groups(cluster: SmallCluster) -> None:
     ran = cluster.jail(f"salloc -Q -n1 -w {WORKER} : -n1 -w {SECOND} srun --het-group=0,1 {WHO}", user=ALICE)
     assert (ran.returncode, sorted(ran.stdout.splitlines())) == (0, told(cluster)), ran
-    ordinary = cluster.jail(f"srun -N2 {WHO}", user=ALICE)
+    ordinary = cluster.jail(f"srun -N2 -w {WORKER},{SECOND} {WHO}", user=ALICE)
     assert (ordinary.returncode, sorted(ordinary.stdout.splitlines())) == (0, told(cluster)), ordinary
 
 
