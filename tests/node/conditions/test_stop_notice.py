@@ -61,6 +61,17 @@ def test_a_new_slurmd_that_is_refused_for_what_it_fetched_again_is_asked_until_i
     assert node.notice.refusal(0.5, 0.8) is not None
 
 
+def test_a_node_that_somebody_undrained_meanwhile_is_drained_again_by_its_next_slurmd(node: Node) -> None:
+    node.vouches = True
+    assert node.notice.refusal(0.0, 100.0) is not None
+    node.vouches = False
+    node.fetch("optional x\n")
+    assert node.notice.refusal(40.0, 0.3) is None, "what was told of the slurmd before does not count"
+    node.vouches = True
+    assert node.notice.refusal(40.5, 0.8) is not None
+    assert node.said.count("update") == 2
+
+
 def test_slurmd_stops_in_time_though_slurmctld_is_away(node: Node) -> None:
     assert node.notice.refusal(0.0, 100.0) is None
     assert node.notice.refusal(TELL_SECONDS, 115.0) is not None

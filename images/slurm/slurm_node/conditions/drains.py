@@ -143,7 +143,7 @@ class OwnDrain:
             hurries: asks again although slurmctld has just not answered.
 
         Returns:
-            whether slurmctld was told of these causes.
+            whether slurmctld was told of these causes, and answered if it was asked now.
         """
         self._heed_refusal(now)
         since_refusal = now - self._refused_at
@@ -151,11 +151,11 @@ class OwnDrain:
         is_due = hurries or now >= self._next
         if not is_due or (causes == self._told and not (bad and now >= self._repeat)):
             return causes == self._told
-        if self._tell(causes, self._refusal if SETTLE_SECONDS <= since_refusal < REFUSAL_SECONDS else ""):
-            self._told, self._next, self._repeat = dict(causes), now, now + REPEAT_SECONDS
-        else:
+        if not self._tell(causes, self._refusal if SETTLE_SECONDS <= since_refusal < REFUSAL_SECONDS else ""):
             self._next = now + RETRY_SECONDS
-        return causes == self._told
+            return False
+        self._told, self._next, self._repeat = dict(causes), now, now + REPEAT_SECONDS
+        return True
 
     def _heed_refusal(self, now: float) -> None:
         with contextlib.suppress(FileNotFoundError):
