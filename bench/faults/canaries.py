@@ -44,9 +44,13 @@ FORMS = (
 
 
 def script(form: Form) -> str:
-    """Return the batch script of a canary. It prints a line at its begin, after each step, and at its end."""
-    step = f"srun -n1 sleep {form.seconds} && echo step $step"
-    return f"set -e; echo begin; for step in $(seq {form.steps}); do {step}; done; echo end"
+    """Return the batch script of a canary. It prints a line at its begin, after each step, and at its end.
+
+    A line's last word is the time, in seconds since the epoch.
+    """
+    step = f"srun -n1 sleep {form.seconds} && say step $step"
+    say = 'say() { echo "$@" $(date +%s); }'
+    return f"set -e; {say}; say begin; for step in $(seq {form.steps}); do {step}; done; say end"
 
 
 class Canaries:

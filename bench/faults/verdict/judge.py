@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from bench.faults.kinds import KINDS, OTHERS_WORDS, Sign, Teller
 from bench.faults.verdict import health
-from bench.faults.verdict.history import History, Injected, Job, Kubernetes, Line, Pod, Slurm
+from bench.faults.verdict.history import Canary, History, Injected, Job, Kubernetes, Line, Pod, Slurm
 from contract.conditions import ConditionType
 
 TOLD_SECONDS = 60.0
@@ -21,6 +21,8 @@ BLIND_FOR_SLURM_SECONDS = 180.0
 """Longest time without a look at Slurm: a fault takes slurmctld away for a minute, and another fault may follow."""
 SETTLE_SECONDS = 5.0
 """Time by which a look may have begun before the event that it should show."""
+UNSAVED_SECONDS = 6.0
+"""slurmctld saves jobs every 5 s (SAVE_MAX_WAIT in Slurm's state_save.c). SIGKILL loses what came since."""
 ACTED = re.compile(r" INFO slurm_operator\.(execute|report|reconcile\.cluster): ")
 """A line in the operator's log that tells of a change it made."""
 FLAGS = {"person-drained": "DRAIN", "person-failed": "FAIL"}
@@ -42,18 +44,39 @@ def judge(history: History) -> list[Violation]:
 
 def canaries_end_well(history: History) -> Iterator[Violation]:
     """Each canary is known to Slurm, ends COMPLETED, and its script began once and came to its end."""
-    rule, jobs = "a canary ends but well", final_jobs(history)
+    jobs = final_jobs(history)
     for canary in history.canaries:
-        mine = [job for job in jobs.values() if job.name == canary.name]
-        for job in mine:
-            if job.has_ended and job.state != "COMPLETED":
-                yield Violation(job.end or canary.at, rule, f"{canary.name} ({job.id}) is {job.state}")
-            elif not job.has_ended:
-                yield Violation(history.finished, rule, f"{canary.name} ({job.id}) is still {job.state}")
-        if len(mine) < canary.tasks and (canary.sure or mine):
-            yield Violation(canary.at, rule, f"{canary.name}: Slurm knows {len(mine)} of {canary.tasks} jobs")
-        if mine and all(job.state == "COMPLETED" for job in mine):
-            yield from _printed_well(history, canary.name, canary.at, len(mine))
+        if not slurmctld_forgot(history, canary):
+            yield from _ends_well(history, jobs, canary)
+
+
+def canaries_not_judged(history: History) -> list[str]:
+    """Return the canaries that did not end well, and of which a killed slurmctld had not saved all."""
+    jobs = final_jobs(history)
+    forgotten = (canary for canary in history.canaries if slurmctld_forgot(history, canary))
+    return [canary.name for canary in forgotten if any(_ends_well(history, jobs, canary))]
+
+
+def slurmctld_forgot(history: History, canary: Canary) -> bool:
+    """Return whether a canary began, went on or ended right before or after SIGKILL to slurmctld (docs/limits.md)."""
+    kills = [fault.began for fault in history.faults.values() if fault.kind == "slurmctld-killed"]
+    words = [line.split() for lines in history.printed.get(canary.name, []) for line in lines]
+    times = [float(last) for *_, last in words if last.isdigit()]
+    return any(abs(time - kill) <= UNSAVED_SECONDS for time in times for kill in kills)
+
+
+def _ends_well(history: History, jobs: Mapping[str, Job], canary: Canary) -> Iterator[Violation]:
+    rule = "a canary ends but well"
+    mine = [job for job in jobs.values() if job.name == canary.name]
+    for job in mine:
+        if job.has_ended and job.state != "COMPLETED":
+            yield Violation(job.end or canary.at, rule, f"{canary.name} ({job.id}) is {job.state}")
+        elif not job.has_ended:
+            yield Violation(history.finished, rule, f"{canary.name} ({job.id}) is still {job.state}")
+    if len(mine) < canary.tasks and (canary.sure or mine):
+        yield Violation(canary.at, rule, f"{canary.name}: Slurm knows {len(mine)} of {canary.tasks} jobs")
+    if mine and all(job.state == "COMPLETED" for job in mine):
+        yield from _printed_well(history, canary.name, canary.at, len(mine))
 
 
 def _printed_well(history: History, name: str, at: float, tasks: int) -> Iterator[Violation]:
@@ -62,7 +85,8 @@ def _printed_well(history: History, name: str, at: float, tasks: int) -> Iterato
     if len(printed) != tasks:
         yield Violation(at, rule, f"{name}: {len(printed)} of {tasks} scripts printed anything")
     for lines in printed:
-        if lines.count("begin") != 1 or lines[-1:] != ["end"]:
+        words = [line.split(maxsplit=1)[0] for line in lines if line.strip()]
+        if words.count("begin") != 1 or words[-1:] != ["end"]:
             yield Violation(at, rule, f"{name} printed {' | '.join(lines)}")
 
 

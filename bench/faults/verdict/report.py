@@ -8,7 +8,7 @@ from datetime import datetime
 from bench.faults.kinds import KINDS
 from bench.faults.schedule import Fault, most_at_once, shared_seconds
 from bench.faults.verdict.history import History
-from bench.faults.verdict.judge import Violation, told_after
+from bench.faults.verdict.judge import Violation, canaries_not_judged, told_after
 
 
 def schedule(faults: Sequence[Fault]) -> list[str]:
@@ -40,6 +40,10 @@ def verdict(history: History, violations: Sequence[Violation]) -> list[str]:
     broken = [
         f"VIOLATED at {violation.at - began:.0f} s ({_clock(violation.at)}): {violation.rule}: {violation.words}"
         for violation in violations
+    ]
+    broken += [
+        f"not judged: {name}: SIGKILL to slurmctld came before what became of it was saved (docs/limits.md)"
+        for name in canaries_not_judged(history)
     ]
     kinds, jobs = len({fault.kind for fault in history.faults.values()}), len(history.canaries)
     about = f"seed {history.seed}: {len(history.faults)} faults of {kinds} kinds, {jobs} canaries"

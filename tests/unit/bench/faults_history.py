@@ -58,7 +58,7 @@ def clean() -> list[Row]:
         {"record": "event", "at": BEGAN + 5, "text": "Event Normal Heal SlurmCluster/dev restored it"},
         *looks,
         {"record": "account", "id": "7", "state": "COMPLETED", "name": "canary-x-1"},
-        {"record": "printed", "name": "canary-x-1", "lines": ["begin", "step 1", "end"]},
+        {"record": "printed", "name": "canary-x-1", "lines": ["begin 1000030", "step 1 1000060", "end 1000090"]},
         {"record": "finished", "at": BEGAN + LAST},
     ]
 

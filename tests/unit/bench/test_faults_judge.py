@@ -62,12 +62,12 @@ def a_task_is_lost(rows: list[Row]) -> list[Row]:
 
 
 def canary_runs_twice(rows: list[Row]) -> list[Row]:
-    next(row for row in rows if row["record"] == "printed")["lines"] = ["begin", "begin", "step 1", "end"]
+    next(row for row in rows if row["record"] == "printed")["lines"].insert(0, "begin 1000020")
     return rows
 
 
 def canary_does_not_come_to_its_end(rows: list[Row]) -> list[Row]:
-    next(row for row in rows if row["record"] == "printed")["lines"] = ["begin", "step 1"]
+    next(row for row in rows if row["record"] == "printed")["lines"].pop()
     return rows
 
 
@@ -180,6 +180,15 @@ def a_kubernetes_node_stays_away(rows: list[Row]) -> list[Row]:
 
 def the_api_server_does_not_come_back(rows: list[Row]) -> list[Row]:
     return as_fault(without(rows, "kubernetes", FAULT_OVER), "api-server-stopped")
+
+
+def slurmctld_is_killed_at(rows: list[Row], second: float) -> list[Row]:
+    next(row for row in rows if row["record"] == "begin")["began"] = BEGAN + second
+    return as_fault(canary_never_ends(rows), "slurmctld-killed")
+
+
+def canary_that_ended_long_before_slurmctld_was_killed_runs_on(rows: list[Row]) -> list[Row]:
+    return slurmctld_is_killed_at(rows, 90 + judge.UNSAVED_SECONDS + 1)
 
 
 def somebody_elses_words_outlive_him(rows: list[Row]) -> list[Row]:
@@ -301,6 +310,7 @@ BROKEN: list[tuple[Callable[[list[Row]], list[Row]], str]] = [
     (canary_runs_twice, CANARY),
     (canary_does_not_come_to_its_end, CANARY),
     (canary_printed_nothing, CANARY),
+    (canary_that_ended_long_before_slurmctld_was_killed_runs_on, CANARY),
     (drain_is_lifted, PERSON),
     (reason_is_overwritten, PERSON),
     (author_is_overwritten, PERSON),
@@ -390,6 +400,10 @@ def a_condition_is_only_told_by_an_event(rows: list[Row]) -> list[Row]:
     return [*rows, {"record": "event", "at": BEGAN + FAULT_AT + 4, "text": text}]
 
 
+def slurmctld_is_killed_right_after_a_canarys_end(rows: list[Row]) -> list[Row]:
+    return slurmctld_is_killed_at(rows, 90 + judge.UNSAVED_SECONDS - 1)
+
+
 def a_fault_that_nobody_tells_has_passed(rows: list[Row]) -> list[Row]:
     return as_fault(rows, "slurmd-killed", "cpu-1")
 
@@ -401,6 +415,7 @@ def slurmdbd_came_back(rows: list[Row]) -> list[Row]:
 
 
 ALLOWED = [
+    slurmctld_is_killed_right_after_a_canarys_end,
     a_fault_that_nobody_tells_has_passed,
     slurmdbd_came_back,
     unsure_submission_never_seen,
@@ -433,6 +448,11 @@ def test_the_verdict_names_each_fault_each_violation_and_all_of_it() -> None:
     assert "a person's drain changes: cpu-0 is IDLE, 'bad-fan-1' by admin" in told[1]
     assert told[-1] == "seed 7: 1 faults of 1 kinds, 1 canaries: VIOLATED 1 times"
     assert len(told) == 3
+
+
+def test_the_verdict_names_a_canary_that_slurmctld_forgot() -> None:
+    found = history.parse(map(json.dumps, slurmctld_is_killed_right_after_a_canarys_end(clean())))
+    assert any(line.startswith("not judged: canary-x-1: ") for line in report.verdict(found, judge.judge(found)))
 
 
 @pytest.mark.parametrize(("spoil", "status"), [(list, command.KEPT), (canary_fails, command.VIOLATED)])

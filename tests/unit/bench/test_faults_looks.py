@@ -128,7 +128,7 @@ def test_an_event_is_one_line() -> None:
 @pytest.mark.parametrize("form", canaries.FORMS, ids=lambda form: form.name)
 def test_a_canary_says_where_it_begins_and_ends(form: canaries.Form) -> None:
     lines = canaries.script(form)
-    assert lines.index("echo begin") < lines.index("srun") < lines.index("echo end")
+    assert lines.index("say begin") < lines.index("srun") < lines.index("say end")
 
 
 def test_there_is_a_requeueable_canary_a_short_array_and_a_long_step() -> None:
