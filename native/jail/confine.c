@@ -13,36 +13,6 @@
  */
 #define FORBIDDEN_FLAGS CLONE_NEWCGROUP
 
-/* Calls that container runtimes' default profile refuses to a pod without SYS_ADMIN. This pod has SYS_ADMIN, its tasks
- * have not. The calls reach the kernel's log, kernel programs, all file accesses, and quotas. Some kernels' settings
- * allow them to everybody. */
-#define REFUSED_CALLS 5
-
-struct abi {
-    unsigned architecture, unshare, clone, clone3, refused[REFUSED_CALLS];
-};
-
-/* A 64-bit kernel also takes the calls of its 32-bit sibling, by other numbers. */
-static const struct abi abis[] = {
-#if defined(__x86_64__)
-    {AUDIT_ARCH_X86_64,
-     SYS_unshare,
-     SYS_clone,
-     SYS_clone3,
-     {SYS_syslog, SYS_bpf, SYS_fanotify_init, SYS_quotactl, 443}},
-    {AUDIT_ARCH_I386, 310, 120, 435, {103, 357, 338, 131, 443}},
-#elif defined(__aarch64__)
-    {AUDIT_ARCH_AARCH64,
-     SYS_unshare,
-     SYS_clone,
-     SYS_clone3,
-     {SYS_syslog, SYS_bpf, SYS_fanotify_init, SYS_quotactl, 443}},
-    {AUDIT_ARCH_ARM, 337, 120, 435, {103, 386, 367, 131, 443}},
-#else
-#error "which numbers have these calls here?"
-#endif
-};
-
 /* The numbers of x32 on x86-64, which hardly any kernel has, carry this bit. */
 #define X32 0x40000000
 
@@ -54,39 +24,40 @@ static const struct abi abis[] = {
 #define SKIP_IF_EQUAL(value, count) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, count, 0)
 #define REFUSE(call) SKIP_UNLESS_EQUAL(call, 1), ANSWER(EPERM)
 
-static int forbid(struct jail *jail, const struct abi *abi) {
-    struct sock_filter code[] = {
-        LOAD(arch),
-        SKIP_IF_EQUAL(abi->architecture, 1),
-        ALLOW,
-        LOAD(nr),
-        SKIP_UNLESS_SET(X32, 1),
-        ANSWER(ENOSYS),
-        /* Its flags are in memory, where a filter can't look; without it, C libraries use clone. */
-        SKIP_UNLESS_EQUAL(abi->clone3, 1),
-        ANSWER(ENOSYS),
-        REFUSE(abi->refused[0]),
-        REFUSE(abi->refused[1]),
-        REFUSE(abi->refused[2]),
-        REFUSE(abi->refused[3]),
-        REFUSE(abi->refused[4]),
-        SKIP_IF_EQUAL(abi->unshare, 1),
-        SKIP_UNLESS_EQUAL(abi->clone, 3),
-        /* Both have their flags in the first argument, in its lower half. */
-        LOAD(args[0]),
-        SKIP_UNLESS_SET(FORBIDDEN_FLAGS, 1),
-        ANSWER(EPERM),
-        ALLOW,
-    };
-    struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
-    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0))
-        return jail_fail_errno(jail, "forbid system calls (is SYS_ADMIN among the pod's capabilities?)");
-    return 0;
-}
+/* The calls of one architecture. A 64-bit kernel also takes those of its 32-bit sibling, by other numbers.
+ *
+ * clone3 has its flags in memory, where a filter can't look; without it, C libraries use clone. unshare and clone have
+ * them in the first argument, in its lower half.
+ *
+ * Container runtimes' default profile refuses the last five to a pod without SYS_ADMIN. This pod has SYS_ADMIN, its
+ * tasks have not. The calls reach the kernel's log, kernel programs, all file accesses, and quotas. Some kernels'
+ * settings allow them to everybody. */
+#define CALLS_OF(architecture, unshare, clone, clone3, syslog, bpf, fanotify_init, quotactl, quotactl_fd)              \
+    SKIP_UNLESS_EQUAL(architecture, 21), LOAD(nr), SKIP_UNLESS_SET(X32, 1), ANSWER(ENOSYS),                            \
+        SKIP_UNLESS_EQUAL(clone3, 1), ANSWER(ENOSYS), REFUSE(syslog), REFUSE(bpf), REFUSE(fanotify_init),              \
+        REFUSE(quotactl), REFUSE(quotactl_fd), SKIP_IF_EQUAL(unshare, 1), SKIP_UNLESS_EQUAL(clone, 3), LOAD(args[0]),  \
+        SKIP_UNLESS_SET(FORBIDDEN_FLAGS, 1), ANSWER(EPERM), ALLOW
+
+/* One filter for both: Linux compiles each, and tries each with all numbers of calls. */
+static const struct sock_filter code[] = {
+    LOAD(arch),
+#if defined(__x86_64__)
+    CALLS_OF(AUDIT_ARCH_X86_64, SYS_unshare, SYS_clone, SYS_clone3, SYS_syslog, SYS_bpf, SYS_fanotify_init,
+             SYS_quotactl, 443),
+    CALLS_OF(AUDIT_ARCH_I386, 310, 120, 435, 103, 357, 338, 131, 443),
+#elif defined(__aarch64__)
+    CALLS_OF(AUDIT_ARCH_AARCH64, SYS_unshare, SYS_clone, SYS_clone3, SYS_syslog, SYS_bpf, SYS_fanotify_init,
+             SYS_quotactl, 443),
+    CALLS_OF(AUDIT_ARCH_ARM, 337, 120, 435, 103, 386, 367, 131, 443),
+#else
+#error "which numbers have these calls here?"
+#endif
+    ALLOW,
+};
 
 int confine(struct jail *jail) {
-    for (size_t i = 0; i < sizeof(abis) / sizeof(abis[0]); i++)
-        if (forbid(jail, &abis[i]))
-            return -1;
+    struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = (struct sock_filter *)code};
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0))
+        return jail_fail_errno(jail, "forbid system calls (is SYS_ADMIN among the pod's capabilities?)");
     return jail_drop_capabilities(jail);
 }

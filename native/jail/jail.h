@@ -59,6 +59,10 @@ int jail_drop_capabilities(struct jail *jail);
  * not read it again after "/" has changed. From then on no nscd answers questions about hosts. */
 void jail_preload_nss(void);
 
+/* Loads libgcc_s, which glibc loads by its name when a thread ends or is cancelled. In slurmstepd, stepd_unwinder.c has
+ * it loaded then. */
+void jail_preload_unwinder(void);
+
 /* Makes the C library look up users in the files of the current root from now on. It loads no module for that. */
 void jail_look_users_up_in_files(void);
 

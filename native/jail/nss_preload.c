@@ -15,7 +15,9 @@ void jail_preload_nss(void) {
     struct addrinfo *answers = NULL;
     if (!getaddrinfo("localhost", NULL, &one_answer, &answers))
         freeaddrinfo(answers);
-    /* glibc loads it by name when a thread ends or is cancelled. */
+}
+
+void jail_preload_unwinder(void) {
     (void)dlopen("libgcc_s.so.1", RTLD_LAZY | RTLD_LOCAL);
 }
 

@@ -101,6 +101,9 @@ static int set_processes(struct jail *jail, const struct groups *groups) {
 
 int job_limits_set(struct jail *jail) {
     struct groups groups;
+    /* On version 1 Slurm's limits are on the tasks' own groups, where slurmstepd is not. */
+    if (access(JOB_LIMITS_GROUPS "/cgroup.controllers", F_OK))
+        return errno == ENOENT ? 0 : jail_fail_errno(jail, JOB_LIMITS_GROUPS);
     if (find_groups(jail, &groups))
         return -1;
     return *groups.job && (set_memory(jail, groups.job) || set_processes(jail, &groups)) ? -1 : 0;

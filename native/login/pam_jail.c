@@ -31,6 +31,7 @@ int pam_sm_open_session(pam_handle_t *pamh, int flags, int argc, const char **ar
     (void)flags;
     jail_init(&jail, argc > 0 ? argv[0] : JAIL_DEFAULT_ROOT);
     jail_preload_nss();
+    jail_preload_unwinder();
     /* This process has the host keys in its memory and no capability that root in the jail lacks. */
     int failed = prctl(PR_SET_DUMPABLE, 0) ? jail_fail_errno(&jail, "close sshd's memory") : 0;
     failed = failed || limit_user(&jail, pamh) || login_enter(&jail);

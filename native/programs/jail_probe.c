@@ -93,6 +93,7 @@ static _Noreturn void step(const char *root, int channel) {
     jail_init(&jail, root);
     job_prepare(&job, PROBE_JOB);
     jail_preload_nss();
+    jail_preload_unwinder();
     jail_look_users_up_in_files();
     if (job_join_probe(&jail, &job, PROBE_SECONDS) || job_fork_inside(&jail, &job))
         say(channel, jail.why);

@@ -243,6 +243,7 @@ __attribute__((constructor)) static void stand_guard(int argc, char *argv[]) {
     struct guard guard = {.code = ESLURM_PLUGIN_NOT_LOADED};
     (void)argv;
     stepd_open_init();
+    stepd_unwinder_init();
     /* slurmd asks for a step without arguments; getenv, infinity and spank run no user code. */
     if (argc == 1 && (check(&guard) || narrow_view(&guard) || give_up_sight(&guard) || limit_wait(&guard))) {
         tell_the_log(guard.why);

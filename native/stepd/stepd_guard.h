@@ -22,4 +22,7 @@ extern bool stepd_guard_reduces;
 /* For the guard itself: slurmstepd's first thread comes once it has all of its step. */
 void stepd_guard_has_step(void);
 
+/* Notes which file stepd_unwinder.c may load later. */
+void stepd_unwinder_init(void);
+
 #endif

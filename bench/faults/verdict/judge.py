@@ -46,15 +46,19 @@ def canaries_end_well(history: History) -> Iterator[Violation]:
     """Each canary is known to Slurm, ends COMPLETED, and its script began once and came to its end."""
     jobs = final_jobs(history)
     for canary in history.canaries:
-        if not slurmctld_forgot(history, canary):
-            yield from _ends_well(history, jobs, canary)
+        yield from _ends_well(history, jobs, canary, forgotten=slurmctld_forgot(history, canary))
 
 
 def canaries_not_judged(history: History) -> list[str]:
-    """Return the canaries that did not end well, and of which a killed slurmctld had not saved all."""
+    """Return the canaries that a killed slurmctld took back to what it had saved, and that otherwise broke the rule."""
     jobs = final_jobs(history)
-    forgotten = (canary for canary in history.canaries if slurmctld_forgot(history, canary))
-    return [canary.name for canary in forgotten if any(_ends_well(history, jobs, canary))]
+    forgotten = [canary for canary in history.canaries if slurmctld_forgot(history, canary)]
+    return [
+        canary.name
+        for canary in forgotten
+        if any(_ends_well(history, jobs, canary, forgotten=False))
+        and not any(_ends_well(history, jobs, canary, forgotten=True))
+    ]
 
 
 def slurmctld_forgot(history: History, canary: Canary) -> bool:
@@ -65,17 +69,19 @@ def slurmctld_forgot(history: History, canary: Canary) -> bool:
     return any(abs(time - kill) <= UNSAVED_SECONDS for time in times for kill in kills)
 
 
-def _ends_well(history: History, jobs: Mapping[str, Job], canary: Canary) -> Iterator[Violation]:
+def _ends_well(history: History, jobs: Mapping[str, Job], canary: Canary, *, forgotten: bool) -> Iterator[Violation]:
+    """Return violations of a canary. A forgotten one may fail with its node, or begin twice, but it must end."""
     rule = "a canary ends but well"
+    well = {"COMPLETED", "NODE_FAIL"} if forgotten else {"COMPLETED"}
     mine = [job for job in jobs.values() if job.name == canary.name]
     for job in mine:
-        if job.has_ended and job.state != "COMPLETED":
+        if job.has_ended and job.state not in well:
             yield Violation(job.end or canary.at, rule, f"{canary.name} ({job.id}) is {job.state}")
         elif not job.has_ended:
             yield Violation(history.finished, rule, f"{canary.name} ({job.id}) is still {job.state}")
     if len(mine) < canary.tasks and (canary.sure or mine):
         yield Violation(canary.at, rule, f"{canary.name}: Slurm knows {len(mine)} of {canary.tasks} jobs")
-    if mine and all(job.state == "COMPLETED" for job in mine):
+    if not forgotten and mine and all(job.state == "COMPLETED" for job in mine):
         yield from _printed_well(history, canary.name, canary.at, len(mine))
 
 

@@ -34,6 +34,7 @@ class Groups:
 @pytest.fixture(scope="module")
 def groups(tmp_path_factory: pytest.TempPathFactory, make: Callable[..., Path]) -> Groups:
     folder = tmp_path_factory.mktemp("limits")
+    (folder / "cgroup.controllers").touch()
     return Groups(folder, make("job_limits_probe", folder))
 
 
@@ -50,6 +51,15 @@ def test_the_jobs_limit_has_room_for_slurmstepd_once(groups: Groups) -> None:
 )
 def test_without_a_group_of_slurmstepds_own_nothing_changes(groups: Groups, own: str) -> None:
     assert groups.run(own, f"{30 * MIB}") == ("", f"{30 * MIB}", f"{30 * MIB}")
+
+
+def test_where_groups_are_of_version_1_nothing_changes(groups: Groups) -> None:
+    mark = groups.own.with_name("cgroup.controllers")
+    mark.unlink()
+    try:
+        assert groups.run(f"0::/{STEP}/slurm\n", f"{30 * MIB}") == ("", f"{30 * MIB}", f"{30 * MIB}")
+    finally:
+        mark.touch()
 
 
 def test_a_job_without_a_limit_keeps_none(groups: Groups) -> None:

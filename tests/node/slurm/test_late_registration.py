@@ -1,7 +1,8 @@
-"""After slurmd was killed, it registers once more when slurmctld would miss a job that never began."""
+"""After slurmd or slurmctld was killed, slurmd registers once more when slurmctld would miss a job that has gone."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from slurm_node.pod.supervise import Daemon
-from slurm_node.slurm.late_registration import LateRegistration, missed_after
+from slurm_node.slurm.late_registration import AWAY_SECONDS, LateRegistration, missed_after
 
 HEAR = "import signal, sys, time\nsignal.signal(signal.SIGHUP, lambda *_: open(sys.argv[1], 'a').write('heard\\n'))\n"
 HEAR += "open(sys.argv[2], 'w').close()\nwhile True: time.sleep(1)"
@@ -24,8 +25,11 @@ class Node:
         self.heard.touch()
         self.slurmd = Daemon("slurmd", [sys.executable, "-c", HEAR, str(self.heard), str(self.ready)])
         program = Path(sys.executable).resolve()
-        (folder / "slurm.conf").write_text("BatchStartTimeout=3\n")
-        self.late = LateRegistration(program, folder)
+        self.conf, self.prologs = folder / "slurm.conf", folder / "prologs"
+        self.conf.write_text("BatchStartTimeout=3\n")
+        self.prologs.mkdir()
+        self.late = LateRegistration(program, folder, self.prologs, lambda: self.prologs.stat().st_mtime + self.age)
+        self.age = 0.0
         self.begin(0.0)
 
     def begin(self, now: float) -> None:
@@ -38,6 +42,10 @@ class Node:
         self.slurmd.tick(now)
         until(self.ready.exists)
         self.late.tick(now, self.slurmd)
+
+    def gets_configuration(self) -> None:
+        """What a node sees of slurmctld's start, and of slurmd's."""
+        os.utime(self.conf, (self.conf.stat().st_mtime + 1,) * 2)
 
     def lines(self) -> int:
         return len(self.heard.read_text().splitlines())
@@ -70,6 +78,34 @@ def test_a_slurmd_after_one_that_was_killed_registers_once_more(node: Node) -> N
     assert node.lines() == 2
 
 
+def test_after_a_start_of_slurmctld_a_node_that_had_jobs_registers_once_more(node: Node) -> None:
+    node.late.tick(10.0, node.slurmd)
+    node.gets_configuration()
+    node.age = AWAY_SECONDS - 1
+    node.late.tick(100.0, node.slurmd)
+    node.late.tick(114.9, node.slurmd)
+    assert node.lines() == 0
+    node.late.tick(115.0, node.slurmd)
+    until(lambda: node.lines() == 1)
+    node.gets_configuration()  # After SIGHUP slurmd fetches it.
+    node.late.tick(120.0, node.slurmd)
+    node.late.tick(2000.0, node.slurmd)
+    assert node.lines() == 1
+    node.gets_configuration()
+    node.late.tick(3000.0, node.slurmd)
+    node.late.tick(3015.0, node.slurmd)
+    until(lambda: node.lines() == 2)
+
+
+def test_a_node_without_a_job_for_long_has_nothing_to_tell_a_new_slurmctld(node: Node) -> None:
+    node.gets_configuration()
+    node.age = AWAY_SECONDS + 1
+    node.late.tick(100.0, node.slurmd)
+    node.late.tick(1000.0, node.slurmd)
+    node.begin(2000.0)
+    assert node.lines() == 0
+
+
 def test_the_first_slurmd_of_a_container_has_registered_already(node: Node) -> None:
     node.late.tick(1000.0, node.slurmd)
     node.begin(2000.0)
@@ -79,7 +115,7 @@ def test_the_first_slurmd_of_a_container_has_registered_already(node: Node) -> N
 def test_what_still_fetches_its_configuration_is_let_alone(tmp_path: Path) -> None:
     node = Node(tmp_path)
     # The same process, which runs another program yet.
-    other = LateRegistration(Path(shutil.which("true") or ""), tmp_path)
+    other = LateRegistration(Path(shutil.which("true") or ""), tmp_path, tmp_path)
     node.begin(100.0)
     other.tick(1000.0, node.slurmd)
     node.slurmd.stop(0)

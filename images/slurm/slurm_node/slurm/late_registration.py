@@ -1,16 +1,20 @@
-"""Makes a new slurmd register once more after its predecessor was killed, for batch jobs that never began.
+"""Makes slurmd register once more after it or slurmctld was killed, for batch jobs that run in slurmctld's eyes alone.
 
-A slurmd may be killed between slurmctld's request and the start of a job's script. The job then seems to run, but has
-no process. slurmctld notices that only when the node registers and the job is old enough (src/slurmctld/job_mgr.c,
-_foreach_purge_missing_jobs). Then it requeues the job. A new slurmd registers too early for that, and next after half
-an hour (src/slurmctld/ping_nodes.c, MAX_REG_FREQUENCY).
+A slurmd may be killed between slurmctld's request and the start of a job's script. A slurmctld may be killed before it
+has saved a job's end, which takes it up to 5 s. The job then seems to run, but has no process, and keeps its nodes.
+slurmctld notices that only when the node registers and the job is old enough (src/slurmctld/job_mgr.c,
+_foreach_purge_missing_jobs). Then it requeues the job, or fails it. Both daemons' starts make the node register too
+early for that; it does so next after half an hour (src/slurmctld/ping_nodes.c, MAX_REG_FREQUENCY).
 """
 
 import math
 import re
 import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
 
+from contract import names
 from slurm_node.pod import paths
 from slurm_node.pod.supervise import Daemon
 from slurm_node.slurm import configless_cache
@@ -21,6 +25,10 @@ LONGEST_MESSAGE_SECONDS = 10
 """Largest MessageTimeout that counts here (DEFAULT_MSG_TIMEOUT)."""
 SPARE_SECONDS = 2
 """Seconds to wait beyond the sum of its timeouts, since slurmctld counts whole seconds."""
+FETCH_SECONDS = 60
+"""Time within which a slurmd that starts, or that gets SIGHUP, has fetched its configuration, even on a busy node."""
+AWAY_SECONDS = 900
+"""slurmctld may have been away that long. A node whose jobs all began and ended before that has none to tell of."""
 
 
 class LateRegistration:
@@ -28,12 +36,21 @@ class LateRegistration:
 
     Args:
         slurmd: its program.
-        conf: folder of the fetched configuration.
+        conf: folder of the fetched configuration. slurmctld sends it whenever it starts; slurmd fetches it at its own.
+        prologs: folder with a file for each job whose prolog ran here, until its end.
+        clock: returns the time of files.
     """
 
-    def __init__(self, slurmd: Path = paths.SLURMD, conf: Path = paths.FETCHED) -> None:
-        self._slurmd, self._conf = slurmd, conf
+    def __init__(
+        self,
+        slurmd: Path = paths.SLURMD,
+        conf: Path = paths.FETCHED,
+        prologs: Path = paths.PROLOGS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._slurmd, self._conf, self._prologs, self._clock = slurmd, conf, prologs, clock
         self._started: float | None = None
+        self._sent, self._fetches_until = changed(conf / names.SLURM_CONF), 0.0
         self._due = math.inf
 
     def tick(self, now: float, slurmd: Daemon) -> None:
@@ -44,13 +61,25 @@ class LateRegistration:
         if slurmd.started != self._started:
             # Before this container's first slurmd, no job was here.
             self._due = math.inf if self._started is None else now + self._seconds()
-            self._started = slurmd.started
+            self._started, self._fetches_until = slurmd.started, now + FETCH_SECONDS
+        if (sent := changed(self._conf / names.SLURM_CONF)) != self._sent:
+            fetched, self._sent, self._fetches_until = now < self._fetches_until, sent, 0.0
+            if not fetched and self._clock() - changed(self._prologs) < AWAY_SECONDS:
+                self._due = now + self._seconds()
         if now >= self._due:
-            self._due = math.inf
+            self._due, self._fetches_until = math.inf, now + FETCH_SECONDS
             slurmd.send(signal.SIGHUP)
 
     def _seconds(self) -> int:
-        return missed_after((configless_cache.read(self._conf) or {}).get("slurm.conf", ""))
+        return missed_after((configless_cache.read(self._conf) or {}).get(names.SLURM_CONF, ""))
+
+
+def changed(path: Path) -> float:
+    """Returns when a file or folder was changed last, in seconds since the epoch; 0 if it is not there."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def program(process: int) -> Path | None:
