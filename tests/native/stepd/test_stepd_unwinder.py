@@ -30,6 +30,7 @@ def test_a_thread_that_ends_itself_loads_the_images_file(probe: Path, tmp_path: 
 
 
 def test_a_file_that_took_its_place_is_not_loaded(probe: Path, tmp_path: Path) -> None:
-    done = subprocess.run([probe, tmp_path / "planted"], capture_output=True, text=True, timeout=20, check=False)
+    swap = [tmp_path / "planted", tmp_path / "image" / NAME]
+    done = subprocess.run([probe, *swap], capture_output=True, text=True, timeout=20, check=False)
     assert (done.returncode, done.stdout) == (1, "then\n")
     assert "is not the image's file" in (tmp_path / "image/log").read_text()

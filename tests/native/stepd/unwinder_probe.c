@@ -1,7 +1,7 @@
 /* Stands for slurmstepd: a thread of it ends itself. Prints a line for each mapping of libgcc_s before, "then", and a
- * line for each afterwards. With an argument it first puts that file in the place of the one that it began with.
+ * line for each afterwards. With two arguments it first renames one to the other: the file that it began with.
  *
- *   unwinder_probe [FILE]
+ *   unwinder_probe [FROM TO]
  */
 #include "stepd_guard.h"
 
@@ -30,7 +30,7 @@ int main(int argc, char *argv[]) {
     show();
     puts("then");
     fflush(stdout);
-    if (argc > 1 && rename(argv[1], UNWINDER))
+    if (argc > 2 && rename(argv[1], argv[2]))
         return EXIT_FAILURE;
     if (pthread_create(&thread, NULL, end, NULL) || pthread_join(thread, NULL))
         return EXIT_FAILURE;

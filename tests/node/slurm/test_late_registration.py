@@ -44,7 +44,7 @@ class Node:
         self.late.tick(now, self.slurmd)
 
     def gets_configuration(self) -> None:
-        """What a node sees of slurmctld's start, and of slurmd's."""
+        """Change the file, as a start of slurmctld or slurmd does."""
         os.utime(self.conf, (self.conf.stat().st_mtime + 1,) * 2)
 
     def lines(self) -> int:
