@@ -62,15 +62,21 @@ def canaries_not_judged(history: History) -> list[str]:
 
 
 def slurmctld_forgot(history: History, canary: Canary) -> bool:
-    """Return whether a canary began, went on or ended right before or after SIGKILL to slurmctld (docs/limits.md)."""
-    kills = [fault.began for fault in history.faults.values() if fault.kind == "slurmctld-killed"]
+    """Return whether a canary was submitted, began, went on or ended right before or after SIGKILL to slurmctld.
+
+    docs/limits.md says what Slurm then loses.
+    """
     words = [line.split() for lines in history.printed.get(canary.name, []) for line in lines]
-    times = [float(last) for *_, last in words if last.isdigit()]
-    return any(abs(time - kill) <= UNSAVED_SECONDS for time in times for kill in kills)
+    return any(_unsaved(history, time) for time in (canary.at, *(float(last) for *_, last in words if last.isdigit())))
+
+
+def _unsaved(history: History, time: float) -> bool:
+    kills = (fault.began for fault in history.faults.values() if fault.kind == "slurmctld-killed")
+    return any(abs(time - kill) <= UNSAVED_SECONDS for kill in kills)
 
 
 def _ends_well(history: History, jobs: Mapping[str, Job], canary: Canary, *, forgotten: bool) -> Iterator[Violation]:
-    """Return violations of a canary. A forgotten one may fail with its node, or begin twice, but it must end."""
+    """Return violations of a canary. A forgotten one may be lost, fail with its node or begin twice."""
     rule = "a canary ends but well"
     well = {"COMPLETED", "NODE_FAIL"} if forgotten else {"COMPLETED"}
     mine = [job for job in jobs.values() if job.name == canary.name]
@@ -79,7 +85,8 @@ def _ends_well(history: History, jobs: Mapping[str, Job], canary: Canary, *, for
             yield Violation(job.end or canary.at, rule, f"{canary.name} ({job.id}) is {job.state}")
         elif not job.has_ended:
             yield Violation(history.finished, rule, f"{canary.name} ({job.id}) is still {job.state}")
-    if len(mine) < canary.tasks and (canary.sure or mine):
+    lost = forgotten and not mine and _unsaved(history, canary.at)
+    if len(mine) < canary.tasks and (canary.sure or mine) and not lost:
         yield Violation(canary.at, rule, f"{canary.name}: Slurm knows {len(mine)} of {canary.tasks} jobs")
     if not forgotten and mine and all(job.state == "COMPLETED" for job in mine):
         yield from _printed_well(history, canary.name, canary.at, len(mine))

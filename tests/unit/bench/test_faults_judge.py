@@ -191,6 +191,10 @@ def canary_fails_that_ended_long_before_slurmctld_was_killed(rows: list[Row]) ->
     return slurmctld_is_killed_at(rows, 90 + judge.UNSAVED_SECONDS + 1)
 
 
+def canary_is_lost_that_was_submitted_long_before_slurmctld_was_killed(rows: list[Row]) -> list[Row]:
+    return canary_is_lost(slurmctld_is_killed_at(rows, 10 + judge.UNSAVED_SECONDS + 1))
+
+
 def canary_runs_for_ever_since_slurmctld_was_killed(rows: list[Row]) -> list[Row]:
     return canary_never_ends(slurmctld_is_killed_at(rows, 90))
 
@@ -316,6 +320,7 @@ BROKEN: list[tuple[Callable[[list[Row]], list[Row]], str]] = [
     (canary_printed_nothing, CANARY),
     (canary_fails_that_ended_long_before_slurmctld_was_killed, CANARY),
     (canary_runs_for_ever_since_slurmctld_was_killed, CANARY),
+    (canary_is_lost_that_was_submitted_long_before_slurmctld_was_killed, CANARY),
     (drain_is_lifted, PERSON),
     (reason_is_overwritten, PERSON),
     (author_is_overwritten, PERSON),
@@ -405,6 +410,10 @@ def a_condition_is_only_told_by_an_event(rows: list[Row]) -> list[Row]:
     return [*rows, {"record": "event", "at": BEGAN + FAULT_AT + 4, "text": text}]
 
 
+def slurmctld_is_killed_right_after_a_submission(rows: list[Row]) -> list[Row]:
+    return canary_printed_nothing(canary_is_lost(slurmctld_is_killed_at(rows, 10 + judge.UNSAVED_SECONDS - 1)))
+
+
 def slurmctld_is_killed_right_after_a_canarys_end(rows: list[Row]) -> list[Row]:
     return slurmctld_is_killed_at(rows, 90 + judge.UNSAVED_SECONDS - 1)
 
@@ -421,6 +430,7 @@ def slurmdbd_came_back(rows: list[Row]) -> list[Row]:
 
 ALLOWED = [
     slurmctld_is_killed_right_after_a_canarys_end,
+    slurmctld_is_killed_right_after_a_submission,
     a_fault_that_nobody_tells_has_passed,
     slurmdbd_came_back,
     unsure_submission_never_seen,
