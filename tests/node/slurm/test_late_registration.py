@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from slurm_node.pod.supervise import Daemon
-from slurm_node.slurm.late_registration import AWAY_SECONDS, LateRegistration, missed_after
+from slurm_node.slurm.late_registration import UNSAVED_SECONDS, LateRegistration, missed_after
 
 HEAR = "import signal, sys, time\nsignal.signal(signal.SIGHUP, lambda *_: open(sys.argv[1], 'a').write('heard\\n'))\n"
 HEAR += "open(sys.argv[2], 'w').close()\nwhile True: time.sleep(1)"
@@ -28,8 +28,9 @@ class Node:
         self.conf, self.prologs = folder / "slurm.conf", folder / "prologs"
         self.conf.write_text("BatchStartTimeout=3\n")
         self.prologs.mkdir()
-        self.late = LateRegistration(program, folder, self.prologs, lambda: self.prologs.stat().st_mtime + self.age)
-        self.age = 0.0
+        self.clock = self.conf.stat().st_mtime
+        self.job_changes(-1000)
+        self.late = LateRegistration(program, folder, self.prologs)
         self.begin(0.0)
 
     def begin(self, now: float) -> None:
@@ -44,8 +45,13 @@ class Node:
         self.late.tick(now, self.slurmd)
 
     def gets_configuration(self) -> None:
-        """Change the file, as a start of slurmctld or slurmd does."""
-        os.utime(self.conf, (self.conf.stat().st_mtime + 1,) * 2)
+        """Change the file, as a start of slurmctld or slurmd does, a minute after the last time."""
+        self.clock += 60
+        os.utime(self.conf, (self.clock, self.clock))
+
+    def job_changes(self, seconds: float) -> None:
+        """A job begins or ends, so long after slurmctld's or slurmd's last start."""
+        os.utime(self.prologs, (self.clock + seconds, self.clock + seconds))
 
     def lines(self) -> int:
         return len(self.heard.read_text().splitlines())
@@ -78,10 +84,10 @@ def test_a_slurmd_after_one_that_was_killed_registers_once_more(node: Node) -> N
     assert node.lines() == 2
 
 
-def test_after_a_start_of_slurmctld_a_node_that_had_jobs_registers_once_more(node: Node) -> None:
+def test_after_a_start_of_slurmctld_a_node_whose_jobs_changed_registers_once_more(node: Node) -> None:
     node.late.tick(10.0, node.slurmd)
+    node.job_changes(50)
     node.gets_configuration()
-    node.age = AWAY_SECONDS - 1
     node.late.tick(100.0, node.slurmd)
     node.late.tick(114.9, node.slurmd)
     assert node.lines() == 0
@@ -91,19 +97,36 @@ def test_after_a_start_of_slurmctld_a_node_that_had_jobs_registers_once_more(nod
     node.late.tick(120.0, node.slurmd)
     node.late.tick(2000.0, node.slurmd)
     assert node.lines() == 1
-    node.gets_configuration()
-    node.late.tick(3000.0, node.slurmd)
-    node.late.tick(3015.0, node.slurmd)
-    until(lambda: node.lines() == 2)
 
 
-def test_a_node_without_a_job_for_long_has_nothing_to_tell_a_new_slurmctld(node: Node) -> None:
+def test_a_node_whose_jobs_all_changed_before_slurmctlds_last_start_has_nothing_to_tell(node: Node) -> None:
+    node.job_changes(50)
     node.gets_configuration()
-    node.age = AWAY_SECONDS + 1
     node.late.tick(100.0, node.slurmd)
+    node.late.tick(115.0, node.slurmd)
+    until(lambda: node.lines() == 1)
+    node.job_changes(-UNSAVED_SECONDS - 1)
+    node.gets_configuration()  # After SIGHUP slurmd fetches it.
+    node.late.tick(120.0, node.slurmd)
+    node.gets_configuration()
+    node.late.tick(200.0, node.slurmd)
     node.late.tick(1000.0, node.slurmd)
-    node.begin(2000.0)
-    assert node.lines() == 0
+    assert node.lines() == 1
+
+
+def test_a_job_that_changed_between_slurmctlds_starts_is_told_although_slurmd_fetched_since(node: Node) -> None:
+    node.job_changes(50)
+    node.gets_configuration()
+    node.late.tick(100.0, node.slurmd)
+    node.job_changes(1)
+    node.late.tick(115.0, node.slurmd)
+    until(lambda: node.lines() == 1)
+    node.gets_configuration()  # After SIGHUP slurmd fetches it.
+    node.late.tick(120.0, node.slurmd)
+    node.gets_configuration()
+    node.late.tick(200.0, node.slurmd)
+    node.late.tick(215.0, node.slurmd)
+    until(lambda: node.lines() == 2)
 
 
 def test_the_first_slurmd_of_a_container_has_registered_already(node: Node) -> None:

@@ -10,8 +10,6 @@ early for that; it does so next after half an hour (src/slurmctld/ping_nodes.c, 
 import math
 import re
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from contract import names
@@ -27,8 +25,8 @@ SPARE_SECONDS = 2
 """Seconds to wait beyond the sum of its timeouts, since slurmctld counts whole seconds."""
 FETCH_SECONDS = 60
 """Time within which a slurmd that starts, or that gets SIGHUP, has fetched its configuration, even on a busy node."""
-AWAY_SECONDS = 900
-"""slurmctld may have been away that long. A node whose jobs all began and ended before that has none to tell of."""
+UNSAVED_SECONDS = 10
+"""slurmctld saves what became of jobs every 5 s. What is older than that before its last start, it knows."""
 
 
 class LateRegistration:
@@ -38,7 +36,6 @@ class LateRegistration:
         slurmd: its program.
         conf: folder of the fetched configuration. slurmctld sends it whenever it starts; slurmd fetches it at its own.
         prologs: folder with a file for each job whose prolog ran here, until its end.
-        clock: returns the time of files.
     """
 
     def __init__(
@@ -46,11 +43,11 @@ class LateRegistration:
         slurmd: Path = paths.SLURMD,
         conf: Path = paths.FETCHED,
         prologs: Path = paths.PROLOGS,
-        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._slurmd, self._conf, self._prologs, self._clock = slurmd, conf, prologs, clock
+        self._slurmd, self._conf, self._prologs = slurmd, conf, prologs
         self._started: float | None = None
-        self._sent, self._fetches_until = changed(conf / names.SLURM_CONF), 0.0
+        self._seen = self._sent = changed(conf / names.SLURM_CONF)
+        self._fetches_until = 0.0
         self._due = math.inf
 
     def tick(self, now: float, slurmd: Daemon) -> None:
@@ -62,10 +59,12 @@ class LateRegistration:
             # Before this container's first slurmd, no job was here.
             self._due = math.inf if self._started is None else now + self._seconds()
             self._started, self._fetches_until = slurmd.started, now + FETCH_SECONDS
-        if (sent := changed(self._conf / names.SLURM_CONF)) != self._sent:
-            fetched, self._sent, self._fetches_until = now < self._fetches_until, sent, 0.0
-            if not fetched and self._clock() - changed(self._prologs) < AWAY_SECONDS:
-                self._due = now + self._seconds()
+        if (seen := changed(self._conf / names.SLURM_CONF)) != self._seen:
+            fetched, self._seen, self._fetches_until = now < self._fetches_until, seen, 0.0
+            if not fetched:
+                if changed(self._prologs) > self._sent - UNSAVED_SECONDS:
+                    self._due = now + self._seconds()
+                self._sent = seen
         if now >= self._due:
             self._due, self._fetches_until = math.inf, now + FETCH_SECONDS
             slurmd.send(signal.SIGHUP)
