@@ -20,12 +20,13 @@ class RenewedRest:
         self._authority_file = authority_file
 
     async def at(self, url: str) -> SlurmRest:
-        """Return the client for a URL; one for another URL or CA is closed."""
+        """Return the client of a pass for a URL; one for another URL or CA is closed."""
         authority = _authority(self._authority_file) if url.startswith("https:") else None
         # cert-manager renews the CA too: kubelet changes the file, and from then on the new one counts.
         if self.client is None or (self.client.url, self.client.authority) != (url, authority):
             await self.close()
             self.client = SlurmRest(url, self._key_file, authority)
+        self.client.begin_pass()
         return self.client
 
     async def close(self) -> None:

@@ -25,6 +25,8 @@ from slurm_operator.clients.slurm.slurm_error import SlurmError, Trouble
 DEADLINE_SECONDS = 5.0
 LISTING_SECONDS = 30.0
 """Deadline of answers that grow with nodes and jobs. Only a slurmrestd that has answered before is asked for them."""
+SILENT_SECONDS = 1.0
+"""Deadline of small answers in the rest of a pass, after one did not come in time: the status waits for them."""
 TOKEN_SECONDS = 240
 NO_ANSWER = (httpx.HTTPError, httpx.InvalidURL, ExceptionGroup)
 """Errors that httpx raises, for an invalid URL, too; the group is anyio's, about a port beyond 65535."""
@@ -41,6 +43,12 @@ class Connection:
         self._key_file = key_file
         self._client = httpx.AsyncClient(trust_env=False, verify=_trust(authority))
         self._token = ("", 0.0)
+        self._silent: set[str] = set()
+        """APIs of which one did not answer in time in this pass: slurmctld's, slurmdbd's."""
+
+    def begin_pass(self) -> None:
+        """Wait for answers as long as ever."""
+        self._silent.clear()
 
     async def close(self) -> None:
         """Close the connections."""
@@ -65,7 +73,11 @@ class Connection:
 
     async def _fetch(self, call: str, path: str, params: Mapping[str, str], seconds: float) -> bytearray | None:
         """Ask, and ask again if slurmrestd was away or refused the token. A call that waited long is not repeated."""
-        began = time.monotonic()
+        api, began = _api(path), time.monotonic()
+        if api in self._silent and seconds <= DEADLINE_SECONDS:
+            content = await self._call(call, "GET", path, params=params, seconds=min(seconds, SILENT_SECONDS))
+            self._silent.discard(api)
+            return content
         try:
             return await self._call(call, "GET", path, params=params, seconds=seconds)
         except SlurmError as error:
@@ -74,7 +86,12 @@ class Connection:
                 raise
         self._token = ("", 0.0)
         await asyncio.sleep(0.2)  # A slurmrestd that starts again tells nobody.
-        return await self._call(call, "GET", path, params=params, seconds=seconds)
+        try:
+            return await self._call(call, "GET", path, params=params, seconds=seconds)
+        except SlurmError as error:
+            if error.reason is Trouble.UNREACHABLE and time.monotonic() - began >= seconds:
+                self._silent.add(api)
+            raise
 
     async def _call(
         self,
@@ -102,8 +119,7 @@ class Connection:
     ) -> tuple[int, bytearray]:
         try:
             headers = {"X-SLURM-USER-TOKEN": self._user_token()}
-            api = "" if path.startswith(names.REST_DATABASE_API) else names.REST_API
-            url = self.url + api + path
+            url = self.url + ("" if _api(path) == names.REST_DATABASE_API else names.REST_API) + path
             asking = self._client.stream(method, url, params=params, json=body, headers=headers, timeout=seconds)
             content = bytearray()  # httpx would hold the whole twice: 25 MB of 5,000 nodes.
             # httpx limits each read; a server that drips bytes is stopped by the limit on the whole.
@@ -133,6 +149,10 @@ class Connection:
             token = jwt.encode(claims, self._key_file.read_bytes(), algorithm="HS256")
             self._token = (token, expires)
         return token
+
+
+def _api(path: str) -> str:
+    return names.REST_DATABASE_API if path.startswith(names.REST_DATABASE_API) else names.REST_API
 
 
 def _trust(authority: bytes | None) -> ssl.SSLContext:

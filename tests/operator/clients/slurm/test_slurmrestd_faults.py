@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import jwt
 import pytest
-from slurm_operator.clients.slurm import dry_run, slurmrestd, slurmrestd_records
+from slurm_operator.clients.slurm import dry_run, slurmrestd, slurmrestd_connection, slurmrestd_records
 from slurm_operator.clients.slurm.slurm_error import Trouble
 
 from tests.operator.clients.slurm.rest_calls import ask
@@ -48,6 +49,30 @@ def test_a_server_that_never_ends_its_answer_meets_the_deadline(
     with raises(Trouble.UNREACHABLE, match="no answer in time"):
         ask(fake, key_file, asked)
     fake.slurm.fail("")
+
+
+def test_in_a_pass_only_the_first_call_waits_long_for_a_slurmctld_that_is_silent(
+    fake: FakeSlurmrestd, key_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The status is told after the pass: three calls that wait ten seconds each told it half a minute late."""
+    monkeypatch.setattr(slurmrestd, "DEADLINE_SECONDS", 0.5)
+    monkeypatch.setattr(slurmrestd_connection, "SILENT_SECONDS", 0.1)
+    waits: list[float] = []
+
+    async def passes(rest: slurmrestd.SlurmRest) -> None:
+        for calls in (3, 1):
+            rest.begin_pass()
+            for _ in range(calls):
+                began = time.monotonic()
+                with raises(Trouble.UNREACHABLE):
+                    await rest.nodes(full=False)
+                waits.append(time.monotonic() - began)
+        fake.slurm.fail("")
+        await rest.nodes(full=False)
+
+    fake.slurm.fail("hang")
+    ask(fake, key_file, passes)
+    assert [wait > 2 * 0.5 for wait in waits] == [True, False, False, True]
 
 
 def test_only_slurms_own_word_for_an_unknown_node_is_taken_for_none(fake: FakeSlurmrestd, key_file: Path) -> None:
