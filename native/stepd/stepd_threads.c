@@ -12,8 +12,8 @@
 typedef void *routine(void *argument);
 typedef int create(pthread_t *thread, const pthread_attr_t *attributes, routine *begin, void *argument);
 
-/* What a thread needs until it begins. A new thread that frees memory makes glibc give it an arena of its own, which
- * takes longer than all the rest here. */
+/* A thread's routine, until it begins. No allocated memory: glibc gives a new thread that frees some an arena of its
+ * own. That takes longer than all the rest here. */
 struct birth {
     routine *begin;
     void *argument;
