@@ -11,7 +11,13 @@ from pathlib import Path
 
 import pytest
 from slurm_node.pod.supervise import Daemon
-from slurm_node.slurm.late_registration import UNSAVED_SECONDS, LateRegistration, missed_after
+from slurm_node.slurm.late_registration import (
+    AGAIN_SECONDS,
+    SURE_SECONDS,
+    UNSAVED_SECONDS,
+    LateRegistration,
+    missed_after,
+)
 
 HEAR = "import signal, sys, time\nsignal.signal(signal.SIGHUP, lambda *_: open(sys.argv[1], 'a').write('heard\\n'))\n"
 HEAR += "open(sys.argv[2], 'w').close()\nwhile True: time.sleep(1)"
@@ -30,7 +36,12 @@ class Node:
         self.prologs.mkdir()
         self.clock = self.conf.stat().st_mtime
         self.job_changes(-1000)
-        self.late = LateRegistration(program, folder, self.prologs)
+        self.jobs = folder / "jobs"
+        self.running: set[str] | None = {"7", "8"}
+        self.jobs.mkdir()
+        for living in ("0", "8"):  # 0 is a jail probe's
+            (self.jobs / living).touch()
+        self.late = LateRegistration(program, folder, self.prologs, self.jobs, lambda: self.running)
         self.begin(0.0)
 
     def begin(self, now: float) -> None:
@@ -84,49 +95,52 @@ def test_a_slurmd_after_one_that_was_killed_registers_once_more(node: Node) -> N
     assert node.lines() == 2
 
 
-def test_after_a_start_of_slurmctld_a_node_whose_jobs_changed_registers_once_more(node: Node) -> None:
+def test_after_a_start_of_slurmctld_a_node_without_a_job_of_its_registers_once_more(node: Node) -> None:
     node.late.tick(10.0, node.slurmd)
     node.job_changes(50)
     node.gets_configuration()
-    node.late.tick(100.0, node.slurmd)
-    node.late.tick(114.9, node.slurmd)
+    for now in (100.0, 114.9, 115.0, 119.9):
+        node.late.tick(now, node.slurmd)
     assert node.lines() == 0
-    node.late.tick(115.0, node.slurmd)
+    node.late.tick(120.0, node.slurmd)
     until(lambda: node.lines() == 1)
     node.gets_configuration()  # After SIGHUP slurmd fetches it.
-    node.late.tick(120.0, node.slurmd)
+    node.late.tick(125.0, node.slurmd)
     node.late.tick(2000.0, node.slurmd)
     assert node.lines() == 1
 
 
-def test_a_node_whose_jobs_all_changed_before_slurmctlds_last_start_has_nothing_to_tell(node: Node) -> None:
+def test_slurmd_is_let_alone_while_all_jobs_have_processes_also_if_one_just_begins(node: Node) -> None:
+    for began, running in ((100.0, {"8"}), (1000.0, {"7", "8"}), (2000.0, set[str]())):
+        node.job_changes(50)
+        node.gets_configuration()
+        node.running = running
+        node.late.tick(began, node.slurmd)
+        node.late.tick(began + 15, node.slurmd)
+        (node.jobs / "7").touch()
+        for later in (20, 200, 400):
+            node.late.tick(began + later, node.slurmd)
+    assert node.lines() == 0
+
+
+def test_a_slurmctld_that_is_away_again_is_asked_later(node: Node) -> None:
     node.job_changes(50)
     node.gets_configuration()
+    node.running = None
     node.late.tick(100.0, node.slurmd)
     node.late.tick(115.0, node.slurmd)
+    node.running = {"7"}
+    node.late.tick(115.0 + AGAIN_SECONDS, node.slurmd)
+    node.late.tick(115.0 + AGAIN_SECONDS + SURE_SECONDS, node.slurmd)
     until(lambda: node.lines() == 1)
+
+
+def test_a_node_whose_jobs_all_changed_before_slurmctlds_last_start_asks_nothing(node: Node) -> None:
     node.job_changes(-UNSAVED_SECONDS - 1)
-    node.gets_configuration()  # After SIGHUP slurmd fetches it.
-    node.late.tick(120.0, node.slurmd)
     node.gets_configuration()
-    node.late.tick(200.0, node.slurmd)
-    node.late.tick(1000.0, node.slurmd)
-    assert node.lines() == 1
-
-
-def test_a_job_that_changed_between_slurmctlds_starts_is_told_although_slurmd_fetched_since(node: Node) -> None:
-    node.job_changes(50)
-    node.gets_configuration()
-    node.late.tick(100.0, node.slurmd)
-    node.job_changes(1)
-    node.late.tick(115.0, node.slurmd)
-    until(lambda: node.lines() == 1)
-    node.gets_configuration()  # After SIGHUP slurmd fetches it.
-    node.late.tick(120.0, node.slurmd)
-    node.gets_configuration()
-    node.late.tick(200.0, node.slurmd)
-    node.late.tick(215.0, node.slurmd)
-    until(lambda: node.lines() == 2)
+    for now in (100.0, 115.0, 120.0, 1000.0):
+        node.late.tick(now, node.slurmd)
+    assert node.lines() == 0
 
 
 def test_the_first_slurmd_of_a_container_has_registered_already(node: Node) -> None:

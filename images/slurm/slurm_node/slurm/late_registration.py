@@ -10,6 +10,9 @@ early for that; it does so next after half an hour (src/slurmctld/ping_nodes.c, 
 import math
 import re
 import signal
+import socket
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 from contract import names
@@ -25,6 +28,12 @@ SPARE_SECONDS = 2
 """Seconds to wait beyond the sum of its timeouts, since slurmctld counts whole seconds."""
 FETCH_SECONDS = 60
 """Time within which a slurmd that starts, or that gets SIGHUP, has fetched its configuration, even on a busy node."""
+ASK_SECONDS = 10.0
+"""Deadline of a question to slurmctld: while it is away, the node's other work must go on."""
+AGAIN_SECONDS = 60.0
+"""Pause until the next question, if slurmctld did not answer."""
+SURE_SECONDS = 5.0
+"""Time after which a job that had no process here is looked at again: it may just have begun, or ended."""
 UNSAVED_SECONDS = 10
 """slurmctld saves what became of jobs every 5 s. What is older than that before its last start, it knows."""
 
@@ -32,10 +41,15 @@ UNSAVED_SECONDS = 10
 class LateRegistration:
     """Waits until slurmctld would notice a lost job from the time of the kill, and sends slurmd SIGHUP.
 
+    After a start of slurmctld it does so only if a job of slurmctld's has no process here. slurmd takes no requests for
+    a moment then, such as to suspend a job.
+
     Args:
         slurmd: its program.
         conf: folder of the fetched configuration. slurmctld sends it whenever it starts; slurmd fetches it at its own.
         prologs: folder with a file for each job whose prolog ran here, until its end.
+        jobs: folder with a file for each job that has processes here (native/job/job.h).
+        running: returns the jobs that slurmctld takes for running here; None if it does not answer.
     """
 
     def __init__(
@@ -43,12 +57,16 @@ class LateRegistration:
         slurmd: Path = paths.SLURMD,
         conf: Path = paths.FETCHED,
         prologs: Path = paths.PROLOGS,
+        jobs: Path = paths.JOBS,
+        running: Callable[[], set[str] | None] = lambda: running_here(socket.gethostname()),
     ) -> None:
-        self._slurmd, self._conf, self._prologs = slurmd, conf, prologs
+        self._slurmd, self._conf, self._prologs, self._jobs = slurmd, conf, prologs, jobs
+        self._running = running
         self._started: float | None = None
         self._seen = self._sent = changed(conf / names.SLURM_CONF)
         self._fetches_until = 0.0
-        self._due = math.inf
+        self._due = self._asks_at = math.inf
+        self._suspects: set[str] = set()
 
     def tick(self, now: float, slurmd: Daemon) -> None:
         """Called about twice a second."""
@@ -63,14 +81,41 @@ class LateRegistration:
             fetched, self._seen, self._fetches_until = now < self._fetches_until, seen, 0.0
             if not fetched:
                 if changed(self._prologs) > self._sent - UNSAVED_SECONDS:
-                    self._due = now + self._seconds()
+                    self._asks_at, self._suspects = now + self._seconds(), set()
                 self._sent = seen
+        if now >= self._asks_at:
+            self._ask(now)
         if now >= self._due:
             self._due, self._fetches_until = math.inf, now + FETCH_SECONDS
             slurmd.send(signal.SIGHUP)
 
+    def _ask(self, now: float) -> None:
+        """Have slurmd register now if a job has no process here for the second time."""
+        self._asks_at = math.inf
+        running = self._running()
+        if running is None:
+            self._asks_at = now + AGAIN_SECONDS
+            return
+        missing = running - {file.name for file in self._jobs.glob("[0-9]*")}
+        if missing & self._suspects:
+            self._due = now
+        elif missing:
+            self._asks_at = now + SURE_SECONDS
+        self._suspects = missing
+
     def _seconds(self) -> int:
         return missed_after((configless_cache.read(self._conf) or {}).get(names.SLURM_CONF, ""))
+
+
+def running_here(node: str) -> set[str] | None:
+    """Returns the ids of jobs that slurmctld takes for running on a node; None if it does not answer in time."""
+    command = [f"{paths.PREFIX}/bin/squeue", "-h", "-w", node, "-o", "%A %t"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_SECONDS, check=False)
+    except (subprocess.TimeoutExpired, OSError):  # the system refuses another process
+        return None
+    rows = (line.split() for line in done.stdout.splitlines())
+    return None if done.returncode else {row[0] for row in rows if row[1:] in (["R"], ["S"])}
 
 
 def changed(path: Path) -> float:
