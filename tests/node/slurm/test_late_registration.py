@@ -6,18 +6,12 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import pytest
 from slurm_node.pod.supervise import Daemon
-from slurm_node.slurm.late_registration import (
-    AGAIN_SECONDS,
-    SURE_SECONDS,
-    UNSAVED_SECONDS,
-    LateRegistration,
-    missed_after,
-)
+from slurm_node.slurm.late_registration import AGAIN_SECONDS, LateRegistration, missed_after
 
 HEAR = "import signal, sys, time\nsignal.signal(signal.SIGHUP, lambda *_: open(sys.argv[1], 'a').write('heard\\n'))\n"
 HEAR += "open(sys.argv[2], 'w').close()\nwhile True: time.sleep(1)"
@@ -31,17 +25,12 @@ class Node:
         self.heard.touch()
         self.slurmd = Daemon("slurmd", [sys.executable, "-c", HEAR, str(self.heard), str(self.ready)])
         program = Path(sys.executable).resolve()
-        self.conf, self.prologs = folder / "slurm.conf", folder / "prologs"
+        self.conf, self.jobs = folder / "slurm.conf", folder / "jobs"
         self.conf.write_text("BatchStartTimeout=3\n")
-        self.prologs.mkdir()
-        self.clock = self.conf.stat().st_mtime
-        self.job_changes(-1000)
-        self.jobs = folder / "jobs"
-        self.running: set[str] | None = {"7", "8"}
         self.jobs.mkdir()
-        for living in ("0", "8"):  # 0 is a jail probe's
-            (self.jobs / living).touch()
-        self.late = LateRegistration(program, folder, self.prologs, self.jobs, lambda: self.running)
+        self.running: set[str] | None = {"7"}
+        self.asked = list[set[str]]()
+        self.late = LateRegistration(program, folder, self.jobs, self.are_running)
         self.begin(0.0)
 
     def begin(self, now: float) -> None:
@@ -55,14 +44,26 @@ class Node:
         until(self.ready.exists)
         self.late.tick(now, self.slurmd)
 
-    def gets_configuration(self) -> None:
-        """Change the file, as a start of slurmctld or slurmd does, a minute after the last time."""
-        self.clock += 60
-        os.utime(self.conf, (self.clock, self.clock))
+    def are_running(self, jobs: Collection[str]) -> bool | None:
+        """Answer as slurmctld would."""
+        self.asked.append(set(jobs))
+        return None if self.running is None else bool(self.running & set(jobs))
 
-    def job_changes(self, seconds: float) -> None:
-        """A job begins or ends, so long after slurmctld's or slurmd's last start."""
-        os.utime(self.prologs, (self.clock + seconds, self.clock + seconds))
+    def gets_configuration(self) -> None:
+        """Change the file, as a start of slurmctld or slurmd does."""
+        os.utime(self.conf, (self.conf.stat().st_mtime + 1,) * 2)
+
+    def has(self, now: float, *jobs: str) -> None:
+        """See these jobs' processes here, besides a jail probe's."""
+        for file in self.jobs.iterdir():
+            file.unlink()
+        for job in ("0", *jobs):
+            (self.jobs / job).touch()
+        self.late.tick(now, self.slurmd)
+
+    def ticks(self, *times: float) -> None:
+        for now in times:
+            self.late.tick(now, self.slurmd)
 
     def lines(self) -> int:
         return len(self.heard.read_text().splitlines())
@@ -95,52 +96,63 @@ def test_a_slurmd_after_one_that_was_killed_registers_once_more(node: Node) -> N
     assert node.lines() == 2
 
 
-def test_after_a_start_of_slurmctld_a_node_without_a_job_of_its_registers_once_more(node: Node) -> None:
-    node.late.tick(10.0, node.slurmd)
-    node.job_changes(50)
+def test_a_job_that_ended_here_and_runs_for_a_new_slurmctld_has_slurmd_register_once(node: Node) -> None:
+    node.has(90.0, "7", "8")
+    node.has(95.0, "8")
     node.gets_configuration()
-    for now in (100.0, 114.9, 115.0, 119.9):
-        node.late.tick(now, node.slurmd)
-    assert node.lines() == 0
-    node.late.tick(120.0, node.slurmd)
+    node.ticks(100.0, 114.9)
+    assert (node.lines(), node.asked) == (0, [])
+    node.ticks(115.0)
     until(lambda: node.lines() == 1)
     node.gets_configuration()  # After SIGHUP slurmd fetches it.
-    node.late.tick(125.0, node.slurmd)
-    node.late.tick(2000.0, node.slurmd)
-    assert node.lines() == 1
+    node.ticks(120.0, 135.0, 2000.0)
+    assert (node.lines(), node.asked) == (1, [{"7"}])
 
 
-def test_slurmd_is_let_alone_while_all_jobs_have_processes_also_if_one_just_begins(node: Node) -> None:
-    for began, running in ((100.0, {"8"}), (1000.0, {"7", "8"}), (2000.0, set[str]())):
-        node.job_changes(50)
-        node.gets_configuration()
-        node.running = running
-        node.late.tick(began, node.slurmd)
-        node.late.tick(began + 15, node.slurmd)
-        (node.jobs / "7").touch()
-        for later in (20, 200, 400):
-            node.late.tick(began + later, node.slurmd)
-    assert node.lines() == 0
-
-
-def test_a_slurmctld_that_is_away_again_is_asked_later(node: Node) -> None:
-    node.job_changes(50)
+@pytest.mark.parametrize("running", [set(), {"8"}], ids=["it ended", "another one runs"])
+def test_slurmd_is_let_alone_if_slurmctld_knows_the_end(node: Node, running: set[str]) -> None:
+    node.running = running
+    node.has(90.0, "7", "8")
+    node.has(95.0, "8")
     node.gets_configuration()
+    node.ticks(100.0, 115.0, 2000.0)
+    assert (node.lines(), node.asked) == (0, [{"7"}])
+
+
+def test_a_node_where_no_job_ended_or_where_it_began_again_asks_nothing(node: Node) -> None:
+    node.has(90.0, "7")
+    node.gets_configuration()
+    node.ticks(100.0, 115.0)
+    node.has(120.0)
+    node.gets_configuration()
+    node.ticks(121.0)
+    node.has(130.0, "7")  # It was queued again.
+    node.ticks(136.0, 2000.0)
+    assert (node.lines(), node.asked) == (0, [])
+
+
+def test_a_slurmctld_that_is_away_again_is_asked_later_also_for_jobs_before_its_last_start(node: Node) -> None:
     node.running = None
-    node.late.tick(100.0, node.slurmd)
-    node.late.tick(115.0, node.slurmd)
+    node.has(90.0, "7")
+    node.has(95.0)
+    node.gets_configuration()
+    node.ticks(100.0, 115.0)
+    node.gets_configuration()
+    node.ticks(116.0)
     node.running = {"7"}
-    node.late.tick(115.0 + AGAIN_SECONDS, node.slurmd)
-    node.late.tick(115.0 + AGAIN_SECONDS + SURE_SECONDS, node.slurmd)
+    node.ticks(131.0)
     until(lambda: node.lines() == 1)
 
 
-def test_a_node_whose_jobs_all_changed_before_slurmctlds_last_start_asks_nothing(node: Node) -> None:
-    node.job_changes(-UNSAVED_SECONDS - 1)
+def test_without_a_start_a_slurmctld_that_did_not_answer_is_asked_again(node: Node) -> None:
+    node.running = None
+    node.has(90.0, "7")
+    node.has(95.0)
     node.gets_configuration()
-    for now in (100.0, 115.0, 120.0, 1000.0):
-        node.late.tick(now, node.slurmd)
-    assert node.lines() == 0
+    node.ticks(100.0, 115.0)
+    node.running = {"7"}
+    node.ticks(115.0 + AGAIN_SECONDS)
+    until(lambda: node.lines() == 1)
 
 
 def test_the_first_slurmd_of_a_container_has_registered_already(node: Node) -> None:

@@ -10,9 +10,9 @@ early for that; it does so next after half an hour (src/slurmctld/ping_nodes.c, 
 import math
 import re
 import signal
-import socket
 import subprocess
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from contract import names
@@ -26,96 +26,87 @@ LONGEST_MESSAGE_SECONDS = 10
 """Largest MessageTimeout that counts here (DEFAULT_MSG_TIMEOUT)."""
 SPARE_SECONDS = 2
 """Seconds to wait beyond the sum of its timeouts, since slurmctld counts whole seconds."""
-FETCH_SECONDS = 60
-"""Time within which a slurmd that starts, or that gets SIGHUP, has fetched its configuration, even on a busy node."""
 ASK_SECONDS = 10.0
 """Deadline of a question to slurmctld: while it is away, the node's other work must go on."""
 AGAIN_SECONDS = 60.0
 """Pause until the next question, if slurmctld did not answer."""
-SURE_SECONDS = 5.0
-"""Time after which a job that had no process here is looked at again: it may just have begun, or ended."""
-UNSAVED_SECONDS = 10
-"""slurmctld saves what became of jobs every 5 s. What is older than that before its last start, it knows."""
+MOST_ENDED = 64
+"""Jobs that a node remembers: more do not end on it in the 5 s in which slurmctld saves no job."""
+
+
+def some_run(jobs: Collection[str]) -> bool | None:
+    """Tells whether one of some jobs runs or is suspended; None without an answer. slurmctld looks up these alone."""
+    command = [f"{paths.PREFIX}/bin/squeue", "--only-job-state", "-h", "-j", ",".join(sorted(jobs)), "-o", "%T"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_SECONDS, check=False)
+    except (subprocess.TimeoutExpired, OSError):  # the system refuses another process
+        return None
+    return None if done.returncode else not {"RUNNING", "SUSPENDED"}.isdisjoint(done.stdout.split())
 
 
 class LateRegistration:
     """Waits until slurmctld would notice a lost job from the time of the kill, and sends slurmd SIGHUP.
 
-    After a start of slurmctld it does so only if a job of slurmctld's has no process here. slurmd takes no requests for
-    a moment then, such as to suspend a job.
+    After a start of slurmctld it does so only if slurmctld takes a job for running that has ended here. slurmd takes no
+    requests for a moment then, such as to suspend a job.
 
     Args:
         slurmd: its program.
-        conf: folder of the fetched configuration. slurmctld sends it whenever it starts; slurmd fetches it at its own.
-        prologs: folder with a file for each job whose prolog ran here, until its end.
+        conf: folder of the fetched configuration. slurmctld sends it whenever it starts.
         jobs: folder with a file for each job that has processes here (native/job/job.h).
-        running: returns the jobs that slurmctld takes for running here; None if it does not answer.
+        are_running: says whether one of some jobs runs for slurmctld, as `some_run` does.
     """
 
     def __init__(
         self,
         slurmd: Path = paths.SLURMD,
         conf: Path = paths.FETCHED,
-        prologs: Path = paths.PROLOGS,
         jobs: Path = paths.JOBS,
-        running: Callable[[], set[str] | None] = lambda: running_here(socket.gethostname()),
+        are_running: Callable[[Collection[str]], bool | None] = some_run,
     ) -> None:
-        self._slurmd, self._conf, self._prologs, self._jobs = slurmd, conf, prologs, jobs
-        self._running = running
+        self._slurmd, self._conf, self._jobs, self._are_running = slurmd, conf, jobs, are_running
         self._started: float | None = None
-        self._seen = self._sent = changed(conf / names.SLURM_CONF)
-        self._fetches_until = 0.0
+        self._sent = changed(conf / names.SLURM_CONF)
         self._due = self._asks_at = math.inf
-        self._suspects: set[str] = set()
+        self._here: set[str] = set()
+        self._ended: deque[str] = deque(maxlen=MOST_ENDED)
+        self._doubtful: set[str] = set()
 
     def tick(self, now: float, slurmd: Daemon) -> None:
-        """Called about twice a second."""
+        """Called about twice a second; it does not see a job that was here for less."""
+        here = {file.name for file in self._jobs.glob("[1-9]*")}  # 0 is a jail probe's.
+        self._ended.extend(self._here - here)
+        self._here = here
         # While it still fetches its configuration, the signal would end it (native/programs/slurmd_start.c).
         if slurmd.process is None or program(slurmd.process.pid) != self._slurmd:
             return
         if slurmd.started != self._started:
             # Before this container's first slurmd, no job was here.
             self._due = math.inf if self._started is None else now + self._seconds()
-            self._started, self._fetches_until = slurmd.started, now + FETCH_SECONDS
-        if (seen := changed(self._conf / names.SLURM_CONF)) != self._seen:
-            fetched, self._seen, self._fetches_until = now < self._fetches_until, seen, 0.0
-            if not fetched:
-                if changed(self._prologs) > self._sent - UNSAVED_SECONDS:
-                    self._asks_at, self._suspects = now + self._seconds(), set()
-                self._sent = seen
+            self._started = slurmd.started
+        if (sent := changed(self._conf / names.SLURM_CONF)) != self._sent:
+            self._sent = sent
+            self._doubtful.update(self._ended)
+            self._ended.clear()
+            self._asks_at = now + self._seconds()
         if now >= self._asks_at:
             self._ask(now)
         if now >= self._due:
-            self._due, self._fetches_until = math.inf, now + FETCH_SECONDS
+            self._due = math.inf
             slurmd.send(signal.SIGHUP)
 
     def _ask(self, now: float) -> None:
-        """Have slurmd register now if a job has no process here for the second time."""
-        self._asks_at = math.inf
-        running = self._running()
-        if running is None:
-            self._asks_at = now + AGAIN_SECONDS
-            return
-        missing = running - {file.name for file in self._jobs.glob("[0-9]*")}
-        if missing & self._suspects:
+        """Have slurmd register now if slurmctld takes a job for running that has ended here. Each is asked for once."""
+        asked = self._doubtful - self._here
+        are_running = self._are_running(asked) if asked else False
+        self._asks_at = now + AGAIN_SECONDS if are_running is None else math.inf
+        if are_running is not None:
+            self._doubtful.clear()
+        if are_running:
             self._due = now
-        elif missing:
-            self._asks_at = now + SURE_SECONDS
-        self._suspects = missing
 
     def _seconds(self) -> int:
         return missed_after((configless_cache.read(self._conf) or {}).get(names.SLURM_CONF, ""))
-
-
-def running_here(node: str) -> set[str] | None:
-    """Returns the ids of jobs that slurmctld takes for running on a node; None if it does not answer in time."""
-    command = [f"{paths.PREFIX}/bin/squeue", "-h", "-w", node, "-o", "%A %t"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_SECONDS, check=False)
-    except (subprocess.TimeoutExpired, OSError):  # the system refuses another process
-        return None
-    rows = (line.split() for line in done.stdout.splitlines())
-    return None if done.returncode else {row[0] for row in rows if row[1:] in (["R"], ["S"])}
 
 
 def changed(path: Path) -> float:
