@@ -1,11 +1,9 @@
 #include "confine.h"
+#include "call_filter.h"
 
 #include <errno.h>
 #include <linux/audit.h>
-#include <linux/filter.h>
 #include <linux/sched.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
@@ -13,15 +11,6 @@
  */
 #define FORBIDDEN_FLAGS CLONE_NEWCGROUP
 
-/* The numbers of x32 on x86-64, which hardly any kernel has, carry this bit. */
-#define X32 0x40000000
-
-#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
-#define ANSWER(error) BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (error))
-#define ALLOW BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
-#define SKIP_UNLESS_EQUAL(value, count) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, count)
-#define SKIP_UNLESS_SET(bits, count) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 0, count)
-#define SKIP_IF_EQUAL(value, count) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, count, 0)
 #define REFUSE(call) SKIP_UNLESS_EQUAL(call, 1), ANSWER(EPERM)
 
 /* The calls of one architecture. A 64-bit kernel also takes those of its 32-bit sibling, by other numbers.

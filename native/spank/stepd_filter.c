@@ -1,11 +1,9 @@
 #include "stepd_filter.h"
+#include "call_filter.h"
 
 #include <errno.h>
 #include <linux/audit.h>
-#include <linux/filter.h>
 #include <linux/sched.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -21,23 +19,9 @@
 #error "which architecture is this?"
 #endif
 
-/* The answer to other calls. A test has another one. */
-#ifndef STEPD_FILTER_ALLOWS
-#define STEPD_FILTER_ALLOWS SECCOMP_RET_ALLOW
-#endif
-
-/* The numbers of x32 on x86-64 carry this bit. */
-#define X32 0x40000000
 #define NAMESPACES                                                                                                     \
     (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
 
-#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
-#define ANSWER(error) BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (error))
-#define ALLOW BPF_STMT(BPF_RET | BPF_K, STEPD_FILTER_ALLOWS)
-#define SKIP_UNLESS_EQUAL(value, count) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, count)
-#define SKIP_IF_EQUAL(value, count) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, count, 0)
-#define SKIP_IF_AT_LEAST(value, count) BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, value, count, 0)
-#define SKIP_UNLESS_SET(bits, count) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 0, count)
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const struct sock_filter first[] = {

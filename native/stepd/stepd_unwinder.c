@@ -41,38 +41,38 @@ static bool load(void) {
         return false;
     snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
     /* glibc finds it by the name that the file itself has. */
-    bool is_loaded = is_the_images(file) && dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+    bool done = is_the_images(file) && dlopen(path, RTLD_LAZY | RTLD_LOCAL);
     close(file);
-    return is_loaded;
+    return done;
 }
 
-static bool is_loaded(void) {
-    static bool has_loaded;
+static bool has_unwinder(void) {
+    static bool loaded;
     pthread_mutex_lock(&loads);
-    has_loaded = has_loaded || load();
+    bool has = loaded = loaded || load();
     pthread_mutex_unlock(&loads);
-    if (!has_loaded)
+    if (!has)
         container_log("slurmstepd: error: jail: %s is not the image's file: it is not loaded\n", UNWINDER);
-    return has_loaded;
+    return has;
 }
 
 /* These come before the C library's for slurmstepd and the libraries that it loads. */
 
 __attribute__((noreturn)) void pthread_exit(void *retval) {
-    void (*real)(void *) = is_loaded() ? dlsym(RTLD_NEXT, "pthread_exit") : NULL;
+    void (*real)(void *) = has_unwinder() ? dlsym(RTLD_NEXT, "pthread_exit") : NULL;
     if (real)
         real(retval);
     _exit(EXIT_FAILURE);
 }
 
 int pthread_cancel(pthread_t th) {
-    int (*real)(pthread_t) = is_loaded() ? dlsym(RTLD_NEXT, "pthread_cancel") : NULL;
+    int (*real)(pthread_t) = has_unwinder() ? dlsym(RTLD_NEXT, "pthread_cancel") : NULL;
     return real ? real(th) : ENOSYS;
 }
 
 int backtrace(void **array, int size);
 
 int backtrace(void **array, int size) {
-    int (*real)(void **, int) = is_loaded() ? dlsym(RTLD_NEXT, "backtrace") : NULL;
+    int (*real)(void **, int) = has_unwinder() ? dlsym(RTLD_NEXT, "backtrace") : NULL;
     return real ? real(array, size) : 0;
 }
