@@ -44,7 +44,7 @@ class Connection:
         self._client = httpx.AsyncClient(trust_env=False, verify=_trust(authority))
         self._token = ("", 0.0)
         self._silent: set[str] = set()
-        """APIs of which one did not answer in time in this pass: slurmctld's, slurmdbd's."""
+        """The APIs that did not answer in time in this pass, by their prefix."""
 
     def begin_pass(self) -> None:
         """Wait for answers as long as ever."""
@@ -73,7 +73,7 @@ class Connection:
 
     async def _fetch(self, call: str, path: str, params: Mapping[str, str], seconds: float) -> bytearray | None:
         """Ask, and ask again if slurmrestd was away or refused the token. A call that waited long is not repeated."""
-        api, began = _api(path), time.monotonic()
+        api, began = _prefix(path), time.monotonic()
         if api in self._silent and seconds <= DEADLINE_SECONDS:
             content = await self._call(call, "GET", path, params=params, seconds=min(seconds, SILENT_SECONDS))
             self._silent.discard(api)
@@ -119,7 +119,7 @@ class Connection:
     ) -> tuple[int, bytearray]:
         try:
             headers = {"X-SLURM-USER-TOKEN": self._user_token()}
-            url = self.url + ("" if _api(path) == names.REST_DATABASE_API else names.REST_API) + path
+            url = self.url + _prefix(path) + path
             asking = self._client.stream(method, url, params=params, json=body, headers=headers, timeout=seconds)
             content = bytearray()  # httpx would hold the whole twice: 25 MB of 5,000 nodes.
             # httpx limits each read; a server that drips bytes is stopped by the limit on the whole.
@@ -151,8 +151,9 @@ class Connection:
         return token
 
 
-def _api(path: str) -> str:
-    return names.REST_DATABASE_API if path.startswith(names.REST_DATABASE_API) else names.REST_API
+def _prefix(path: str) -> str:
+    """Return what stands before a path of slurmctld's API; a path of slurmdbd's is whole."""
+    return "" if path.startswith(names.REST_DATABASE_API) else names.REST_API
 
 
 def _trust(authority: bytes | None) -> ssl.SSLContext:
