@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
+
+from bench.faults.verdict import history, judge
 
 Row = dict[str, Any]
 BEGAN = 1_000_000.0
@@ -71,3 +74,36 @@ def each(rows: list[Row], record: str, first: float = 0, last: float = LAST) -> 
 def without(rows: list[Row], record: str, first: float = 0, last: float = LAST) -> list[Row]:
     gone = each(rows, record, first, last)
     return [row for row in rows if row not in gone]
+
+
+def judged(rows: list[Row]) -> list[judge.Violation]:
+    return judge.judge(history.parse(map(json.dumps, rows)))
+
+
+def rules(rows: list[Row]) -> set[str]:
+    return {violation.rule for violation in judged(rows)}
+
+
+def canary_fails(rows: list[Row]) -> list[Row]:
+    for row in each(rows, "slurm", 90):
+        row["jobs"][0]["state"] = "NODE_FAIL"
+    return rows
+
+
+def canary_never_ends(rows: list[Row]) -> list[Row]:
+    for row in each(rows, "slurm", 90):
+        row["jobs"][0] |= {"state": "RUNNING"}
+    next(row for row in rows if row["record"] == "account")["state"] = "RUNNING"
+    return rows
+
+
+def as_fault(rows: list[Row], kind: str, target: str = "") -> list[Row]:
+    """The same run with a fault of which nobody has to tell."""
+    next(row for row in rows if row["record"] == "begin").update(kind=kind, target=target)
+    return rows
+
+
+def drain_is_lifted(rows: list[Row]) -> list[Row]:
+    for row in each(rows, "slurm", 40, 50):
+        row["nodes"]["cpu-0"]["states"] = ["IDLE"]
+    return rows
