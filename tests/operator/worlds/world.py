@@ -257,12 +257,12 @@ def operator(
 
 
 def _way_to_the_api_server(kubeconfig: Path, folder: Path) -> dict[str, str]:
-    """Variables of an operator: those of a pod with a service account in `folder`, or a kubeconfig with a certificate.
+    """Variables of an operator: those of a pod with a service account in `folder`, else the kubeconfig.
 
     An operator reads a kubeconfig before each call, since its token may be new: that takes two milliseconds.
     """
     found = access_by(kubeconfig)
-    if not found.token:
+    if not found.token or found.server.startswith("http://"):  # A pod's service account speaks HTTPS.
         return {"KUBECONFIG": str(kubeconfig)}
     folder.mkdir(exist_ok=True)
     (folder / "ca.crt").write_bytes(base64.b64decode(found.ca_data or b""))
