@@ -6,11 +6,12 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from bench import choosing, health, logins, long_checks, many_nodes, most_nodes_memory, program, queues
+from bench import choosing, health, logins, long_checks, many_nodes, most_nodes_memory, program, queues, report
 from bench.jobs import arrays, door, entering, steps, steps_v2
-from bench.measurement import Measurement, read_report, write_report
+from bench.measurement import Measurement
 from bench.storage import populate, small_files
 from devcluster.cli import up
 from devcluster.machine.bootstrap import CHECKOUT
@@ -62,9 +63,10 @@ DOCS = CHECKOUT / "docs"
 
 
 def main(names: list[str]) -> int:
-    """Run the named measurements and update their rows in docs/; without names all but the longest.
+    """Run the named measurements and print them; without names all but the longest.
 
-    A measurement that fails ends alone: its traceback is printed, and the others follow.
+    docs/ shows one whole run, and the last run of each of the longest: a mix would compare what no machine was.
+    A measurement that fails ends alone: its traceback is printed, the page names it, and the others follow.
 
     Returns:
         0 only if each measurement ended and each bound was kept.
@@ -73,11 +75,12 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"unknown: {', '.join(unknown)}; there are {', '.join(MEASUREMENTS)}", file=sys.stderr)
         return 2
-    chosen = names or [name for name in MEASUREMENTS if name not in ONLY_BY_NAME]
-    cluster = None if WITHOUT_CLUSTER.issuperset(chosen) else up.up(up.default_instance())
+    usual = [name for name in MEASUREMENTS if name not in ONLY_BY_NAME]
+    of = report.now(CHECKOUT)
+    cluster = None if WITHOUT_CLUSTER.issuperset(names or usual) else up.up(up.default_instance())
     measured: dict[str, list[Measurement]] = {}
     failed: list[str] = []
-    for name in chosen:
+    for name in names or usual:
         try:
             with Step(f"measuring {name}"):
                 rows = MEASUREMENTS[name](cluster)
@@ -88,8 +91,12 @@ def main(names: list[str]) -> int:
         for measurement in rows:
             print(measurement.line(), flush=True)
         measured[name] = rows
-        known = read_report(DOCS) | measured
-        write_report({name: known[name] for name in MEASUREMENTS if name in known}, DOCS)
+        shown = report.read(DOCS)
+        if not names:
+            missing = [other for other in usual if other not in measured]
+            report.write(replace(shown, whole=report.Run(of, measured, missing)), DOCS)
+        elif name in ONLY_BY_NAME:
+            report.write(replace(shown, alone={**shown.alone, name: report.Run(of, {name: rows})}), DOCS)
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
     return 0 if not failed and all(measurement.kept for rows in measured.values() for measurement in rows) else 1

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import httpx
 
+from bench.curves import Curves
 from bench.measurement import Measurement
 from bench.worlds.operator_world import cluster, folder_with_image
 from bench.worlds.real_slurm import RealSlurm
 from contract.conditions import ConditionType
 from devcluster.apiserver.control_plane import free_ports
-from devcluster.machine.bootstrap import CHECKOUT
 from tests.operator.worlds.world import Admin, World, operator, until
 
 SIZES = (10, 100, 1000)
@@ -29,7 +29,6 @@ STEADY_SECONDS = 60
 EDITS = 120
 DRAINS, DRAINED_AT_ONCE = 104, 8
 """A percentile of 99 needs a hundred."""
-PLOT = CHECKOUT / "docs" / "benchmarks-nodes.svg"
 REASON = "pulumi-slurm:health gpus: 3 of 4 GPUs answer"
 HELD = [
     {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"held-{n}"}, "data": {"a": "as declared"}}
@@ -43,14 +42,27 @@ BOUNDS = {
     "heal p99": (2, "s"),
     "reaction to a drain p99": (5, "s"),
 }
+CURVES = Curves(
+    "benchmarks-nodes.svg",
+    (
+        "The operator with more nodes: a real API server with as many pods and Kubernetes nodes, a real slurmctld.",
+        "No slurmd and no kubelet runs:",
+        "",
+        "![time, memory, calls and latencies of the operator over 10, 100 and 1,000 nodes](benchmarks-nodes.svg)",
+    ),
+    label="nodes",
+    sizes=(*SIZES, MOST),
+    title=lambda size: f"operator, {size} nodes",
+    bounds=BOUNDS,
+    scale={"xscale": "log"},
+)
 
 
 def measure(_: None) -> list[Measurement]:
-    """All sizes, and the plot over them."""
+    """Measure all sizes."""
     with folder_with_image() as (folder, image):
         by_size = {size: _at(size, folder / str(size), image) for size in SIZES}
-    _plot(by_size)
-    rows = _rows(by_size)
+    rows = CURVES.rows(by_size)
     # Ratios do not depend on the machine: what nothing changes must not cost more with more nodes.
     grown = by_size[SIZES[-1]], by_size[SIZES[0]]
     for name in ("calls to the API server, a minute", "calls to slurmrestd, a minute"):
@@ -61,15 +73,7 @@ def measure(_: None) -> list[Measurement]:
 def most(_: None) -> list[Measurement]:
     """The largest size alone, which takes some minutes to make."""
     with folder_with_image() as (folder, image):
-        return _rows({MOST: _at(MOST, folder / str(MOST), image)})
-
-
-def _rows(by_size: dict[int, Values]) -> list[Measurement]:
-    return [
-        Measurement(f"operator, {size} nodes: {name}", values[name][0], bound, unit, values[name][1])
-        for size, values in by_size.items()
-        for name, (bound, unit) in BOUNDS.items()
-    ]
+        return CURVES.rows({MOST: _at(MOST, folder / str(MOST), image)})
 
 
 Values = dict[str, tuple[float, dict[str, float]]]
@@ -167,21 +171,3 @@ def drains_told(world: World, slurm: RealSlurm) -> list[float]:
 def drained(world: World) -> int:
     """Number of nodes that the status counts as drained."""
     return int(world.get("slurmclusters", "test")["status"]["nodes"]["drained"])
-
-
-def _plot(by_size: dict[int, Values]) -> None:
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    from matplotlib import pyplot
-
-    mpl.rcParams["svg.hashsalt"] = "pulumi-slurm"
-    figure, grid = pyplot.subplots(2, 3, figsize=(10, 5))
-    for axes, (name, (bound, unit)) in zip(grid.flat, BOUNDS.items(), strict=True):
-        axes.plot([*by_size], [values[name][0] for values in by_size.values()], marker="o", color="#2f6f4f")
-        if bound is not None:
-            axes.axhline(bound, color="black", linewidth=1)
-        axes.set(xscale="log", ylim=(0, None), xlabel="nodes", ylabel=unit, title=name)
-        axes.title.set_fontsize(9)
-    figure.tight_layout()
-    figure.savefig(PLOT, metadata={"Date": None})

@@ -5,19 +5,18 @@ A tenth as many jobs have just ended. The ten nodes have no slurmd, so that no j
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 import time
 from pathlib import Path
 
 from bench import many_nodes
+from bench.curves import Curves
 from bench.measurement import Measurement
 from bench.worlds.operator_world import Cluster, cluster, folder_with_image
 from contract import reasons
 from contract.conditions import ConditionType
 from devcluster.apiserver.control_plane import free_ports
-from devcluster.machine.bootstrap import CHECKOUT
 from tests.operator.worlds.world import World, operator, until
 
 SIZES = (0, 10_000)
@@ -26,8 +25,6 @@ NODES = 10
 LISTINGS = 5
 OPTIONS = "MaxJobCount=200000\nMinJobAge=3600\nSlurmdTimeout=65533\n"
 """Seconds for which nodes without a slurmd stay idle (SlurmdTimeout)."""
-PLOT = CHECKOUT / "docs" / "benchmarks-queues.svg"
-VALUES = CHECKOUT / "docs" / "benchmarks.json"
 BOUNDS = {
     "longest pass": (3, "s"),
     "memory": (150, "MiB"),
@@ -37,6 +34,19 @@ BOUNDS = {
     "reaction to a drain p99": (5, "s"),
     "looks at a status that is Unknown": (0, ""),
 }
+CURVES = Curves(
+    "benchmarks-queues.svg",
+    (
+        "The operator, slurmctld and slurmrestd with ten nodes and more waiting jobs:",
+        "",
+        "![times and memory over the number of waiting jobs](benchmarks-queues.svg)",
+    ),
+    label="waiting jobs",
+    sizes=(*SIZES, DEEPEST),
+    title=lambda size: f"operator, {size:,} jobs wait",
+    bounds=BOUNDS,
+    scale={"xscale": "symlog", "xlim": (-1, 2 * DEEPEST)},
+)
 
 Values = dict[str, tuple[float, dict[str, float]]]
 
@@ -54,17 +64,7 @@ def deepest(_: None) -> list[Measurement]:
 def _measured(sizes: tuple[int, ...]) -> list[Measurement]:
     with folder_with_image() as (folder, image):
         by_size = {size: _at(size, folder / str(size), image) for size in sizes}
-    rows = [
-        Measurement(f"{_title(size)}: {name}", values[name][0], bound, unit, values[name][1])
-        for size, values in by_size.items()
-        for name, (bound, unit) in BOUNDS.items()
-    ]
-    _plot(rows)
-    return rows
-
-
-def _title(size: int) -> str:
-    return f"operator, {size:,} jobs wait"
+    return CURVES.rows(by_size)
 
 
 def _at(size: int, folder: Path, image: Path) -> Values:
@@ -146,32 +146,3 @@ class _Watch(threading.Thread):
     def __exit__(self, *_: object) -> None:
         self._end.set()
         self.join()
-
-
-def _plot(rows: list[Measurement]) -> None:
-    """Results of this run, and earlier ones at other depths."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    from matplotlib import pyplot
-
-    mpl.rcParams["svg.hashsalt"] = "pulumi-slurm"
-    before = json.loads(VALUES.read_text()) if VALUES.exists() else {}
-    values = {row["name"]: row["value"] for part in ("queues", "deepest-queue") for row in before.get(part, [])}
-    values |= {row.name: row.value for row in rows}
-    figure, grid = pyplot.subplots(2, 3, figsize=(10, 5))
-    shown = [name for name in BOUNDS if name != "looks at a status that is Unknown"]
-    for axes, name in zip(grid.flat, shown, strict=True):
-        bound, unit = BOUNDS[name]
-        there = {
-            size: values[f"{_title(size)}: {name}"] for size in (*SIZES, DEEPEST) if f"{_title(size)}: {name}" in values
-        }
-        axes.plot([*there], [*there.values()], marker="o", color="#2f6f4f")
-        if bound is not None:
-            axes.axhline(bound, color="black", linewidth=1)
-        axes.set(
-            xscale="symlog", xlim=(-1, 2 * DEEPEST), ylim=(0, None), xlabel="waiting jobs", ylabel=unit, title=name
-        )
-        axes.title.set_fontsize(9)
-    figure.tight_layout()
-    figure.savefig(PLOT, metadata={"Date": None})

@@ -146,7 +146,7 @@ def _of_the_checkout(command: Command) -> None:
         "names",
         nargs="*",
         metavar="NAME",
-        help="only these, whose rows in docs/benchmarks.md become new (default: all but the longest)",
+        help="only these; docs/benchmarks.md stays (default: all but the longest, and the page becomes new)",
     )
     command("clean-cache", "drop the cached toolchain, images and Pulumi plugins")
 

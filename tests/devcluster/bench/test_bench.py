@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as bench
-from bench.measurement import Measurement, read_report
+from bench import report
+from bench.measurement import Measurement
 from devcluster.cli import commands
 from devcluster.machine.bootstrap import CHECKOUT
 
@@ -25,14 +25,9 @@ def test_an_unknown_measurement_is_answered_with_the_known_ones():
     assert "many-nodes" in done.stderr
 
 
-def test_what_needs_no_cluster_starts_none_and_its_row_joins_the_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_part_alone_starts_no_cluster_that_it_does_not_need_and_leaves_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = {
-        "warm-up": [{"name": "warm make up", "value": 5, "bound": 120}],
-        "weights": [{"name": "w", "value": 1, "bound": 2}],
-    }
-    (tmp_path / "benchmarks.json").write_text(json.dumps(before))
     row = Measurement("srun on cgroup v2 with the plugin ÷ without", 1.02, 1.05, detail={"with, ms": 300.0})
     monkeypatch.setattr(bench, "DOCS", tmp_path)
     monkeypatch.setitem(bench.MEASUREMENTS, "steps-v2", lambda _: [row])
@@ -40,15 +35,19 @@ def test_what_needs_no_cluster_starts_none_and_its_row_joins_the_page(
 
     assert bench.main(["steps-v2"]) == 0
 
-    rows = [line for line in (tmp_path / "benchmarks.md").read_text().splitlines() if line.startswith("| ")]
-    assert rows[1:] == [
-        "| warm make up | 5 x | ≤ 120 x |  |",
-        "| srun on cgroup v2 with the plugin ÷ without | 1.02 x | ≤ 1.05 x | with, ms 300 |",
-        "| w | 1 x | ≤ 2 x |  |",
-    ]
-    assert list(read_report(tmp_path)) == ["warm-up", "steps-v2", "weights"]
-    assert row.name in (tmp_path / "benchmarks.svg").read_text()
-    assert "benchmarks-queues.svg" not in (tmp_path / "benchmarks.md").read_text(), "nobody has drawn it yet"
+    assert (
+        "| srun on cgroup v2 with the plugin ÷ without | 1.02 x | ≤ 1.05 x | with, ms 300 |" in capsys.readouterr().out
+    )
+    assert not [*tmp_path.iterdir()]
+
+
+def test_one_of_the_longest_writes_its_own_part_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "DOCS", tmp_path)
+    monkeypatch.setitem(bench.MEASUREMENTS, "deepest-queue", lambda _: [Measurement("deep", 1, 2)])
+
+    assert bench.main(["deepest-queue"]) == 0
+
+    assert [*report.read(tmp_path).alone] == ["deepest-queue"]
 
 
 def test_a_bound_that_was_not_kept_is_an_exit_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,19 +56,22 @@ def test_a_bound_that_was_not_kept_is_an_exit_status(tmp_path: Path, monkeypatch
     assert bench.main(["steps-v2"]) == 1
 
 
-def test_a_measurement_that_fails_leaves_the_others_their_turn(
+def test_a_measurement_that_fails_leaves_the_others_their_turn_and_none_of_its_old_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fails(_: object) -> list[Measurement]:
         raise RuntimeError("no such node")
 
+    before = report.Run("1 May 2026, commit a", {"steps-v2": [Measurement("old", 1, 2)]})
+    report.write(report.Report(before, {}), tmp_path)
     monkeypatch.setattr(bench, "DOCS", tmp_path)
-    monkeypatch.setitem(bench.MEASUREMENTS, "steps-v2", fails)
-    monkeypatch.setitem(bench.MEASUREMENTS, "weights", lambda _: [Measurement("w", 1, 2)])
+    monkeypatch.setattr(bench, "MEASUREMENTS", {"steps-v2": fails, "weights": lambda _: [Measurement("w", 1, 2)]})
 
-    assert bench.main(["steps-v2", "weights"]) == 1
+    assert bench.main([]) == 1
 
-    assert list(read_report(tmp_path)) == ["weights"]
+    shown = report.read(tmp_path).whole
+    assert [*shown.parts] == ["weights"]
+    assert shown.missing == ("steps-v2",)
     told = capsys.readouterr().err
     assert "no such node" in told
     assert "failed: steps-v2" in told
