@@ -171,7 +171,7 @@ def _updating(state: NodeSetState) -> Finding:
     later = update.waits_for_window(state)
     if later and not update.taken(state):
         return dataclasses.replace(later, message=f"{message}; {later.message}")
-    until = f"; {later.message}" if later else ""
+    until = "".join(f"; {words}" for words in ([later.message] if later else []) + update.kept_by_others(state))
     if working := update.waiting_for_jobs(state):
         jobs = waits.for_jobs(working, state.jobs)
         told = f"{message}; {shown(working, _SHOWN)} when its jobs have ended{jobs}{until}"

@@ -177,6 +177,15 @@ def waits_for_window(state: NodeSetState) -> Finding | None:
     return under_way(Reason.UPDATE_WAITS_FOR_WINDOW, opens)
 
 
+def kept_by_others(state: NodeSetState) -> list[str]:
+    """Return what keeps nodes from their update until others end it: a person's drain, or a reservation."""
+    old = [(worker, worker.node) for worker in _to_update(state) if worker.node]
+    drained = [worker.name for worker, _ in old if worker.drain is Owner.FOREIGN]
+    reserved = [it.name for it, node in old if not it.drain and slurm_nodes.is_kept_for_others(node)]
+    ends = {"nobody else drains them": drained, "their reservation ends": reserved}
+    return [f"left until {end}: {shown(names)}" for end, names in ends.items() if names]
+
+
 def not_up(state: NodeSetState) -> list[str]:
     """Nodes that hold slots with a pod of the newest template."""
     there = [state.workers[name] for name in sorted(holding_slots(state))]
