@@ -22,7 +22,7 @@ PAUSE_SECONDS = 3.0
 SUBMIT_SECONDS = 25
 COLLECT_SECONDS = 40
 LOST_SECONDS = 90.0
-"""Time after which nobody waits for a canary that sbatch may have refused, and that Slurm does not show."""
+"""Time after which nobody waits for a canary that Slurm does not show: sbatch was refused, or slurmctld lost it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +114,13 @@ class Canaries:
         self._record.write("canary", at=began, name=name, tasks=form.tasks, sure=sure)
 
     def outstanding(self) -> list[str]:
-        """Return the names of canaries that have not ended, as far as the sampler has seen."""
-        jobs = []
-        for name, (form, at, sure) in list(self._submitted.items()):
+        """Return the names of canaries that have not ended, as far as the sampler has seen; lost ones are over."""
+        jobs, there = [], {job.name for job in self._record.slurm.jobs} if self._record.slurm else set()
+        for name, (form, at, _) in list(self._submitted.items()):
             states = self._record.states.get(name, {})
             ended = sum(state in ENDED for state in states.values())
-            never = not states and not sure and time.time() - at > LOST_SECONDS
-            if ended < form.tasks and not never:
+            lost = name not in there and time.time() - at > LOST_SECONDS
+            if ended < form.tasks and not lost:
                 jobs.append(name)
         return jobs
 

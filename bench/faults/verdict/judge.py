@@ -79,14 +79,17 @@ def _ends_well(history: History, jobs: Mapping[str, Job], canary: Canary, *, for
     """Return violations of a canary. A forgotten one may be lost, fail with its node or begin twice."""
     rule = "a canary ends but well"
     well = {"COMPLETED", "NODE_FAIL"} if forgotten else {"COMPLETED"}
+    lost = forgotten and _unsaved(history, canary.at)
+    there = {(job.id, job.name) for job in history.slurm[-1].jobs} if lost and history.slurm else set()
     mine = [job for job in jobs.values() if job.name == canary.name]
+    # slurmctld may have shown a job that it had not saved.
+    mine = [job for job in mine if not lost or job.has_ended or (job.id, job.name) in there]
     for job in mine:
         if job.has_ended and job.state not in well:
             yield Violation(job.end or canary.at, rule, f"{canary.name} ({job.id}) is {job.state}")
         elif not job.has_ended:
             yield Violation(history.finished, rule, f"{canary.name} ({job.id}) is still {job.state}")
-    lost = forgotten and not mine and _unsaved(history, canary.at)
-    if len(mine) < canary.tasks and (canary.sure or mine) and not lost:
+    if len(mine) < canary.tasks and (canary.sure or mine) and (mine or not lost):
         yield Violation(canary.at, rule, f"{canary.name}: Slurm knows {len(mine)} of {canary.tasks} jobs")
     if not forgotten and mine and all(job.state == "COMPLETED" for job in mine):
         yield from _printed_well(history, canary.name, canary.at, len(mine))

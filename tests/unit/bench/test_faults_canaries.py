@@ -56,9 +56,11 @@ def canary_printed_nothing(rows: list[Row]) -> list[Row]:
     return [row for row in rows if row["record"] != "printed"]
 
 
-def slurmctld_is_killed_at(rows: list[Row], second: float) -> list[Row]:
+def slurmctld_is_killed_at(
+    rows: list[Row], second: float, spoil: Callable[[list[Row]], list[Row]] = canary_fails
+) -> list[Row]:
     next(row for row in rows if row["record"] == "begin")["began"] = BEGAN + second
-    return as_fault(canary_fails(rows), "slurmctld-killed")
+    return as_fault(spoil(rows), "slurmctld-killed")
 
 
 def canary_fails_that_ended_long_before_slurmctld_was_killed(rows: list[Row]) -> list[Row]:
@@ -67,6 +69,14 @@ def canary_fails_that_ended_long_before_slurmctld_was_killed(rows: list[Row]) ->
 
 def canary_is_lost_that_was_submitted_long_before_slurmctld_was_killed(rows: list[Row]) -> list[Row]:
     return canary_is_lost(slurmctld_is_killed_at(rows, 10 + judge.UNSAVED_SECONDS + 1))
+
+
+def canary_waits_for_ever_since_slurmctld_was_killed_right_after_its_submission(rows: list[Row]) -> list[Row]:
+    rows = slurmctld_showed_a_canary_that_it_then_lost(rows)
+    shown = each(rows, "slurm", 10, 20)[-1]["jobs"]
+    for row in each(rows, "slurm", 20):
+        row["jobs"] = shown
+    return rows
 
 
 def canary_runs_for_ever_since_slurmctld_was_killed(rows: list[Row]) -> list[Row]:
@@ -84,6 +94,7 @@ BROKEN = [
     canary_printed_nothing,
     canary_fails_that_ended_long_before_slurmctld_was_killed,
     canary_runs_for_ever_since_slurmctld_was_killed,
+    canary_waits_for_ever_since_slurmctld_was_killed_right_after_its_submission,
     canary_is_lost_that_was_submitted_long_before_slurmctld_was_killed,
 ]
 
@@ -101,6 +112,16 @@ def slurmctld_is_killed_right_after_a_submission(rows: list[Row]) -> list[Row]:
     return canary_printed_nothing(canary_is_lost(slurmctld_is_killed_at(rows, 10 + judge.UNSAVED_SECONDS - 1)))
 
 
+def slurmctld_showed_a_canary_that_it_then_lost(rows: list[Row]) -> list[Row]:
+    for row in each(rows, "slurm"):
+        for job in row["jobs"]:
+            job.update(state="PENDING", nodes=[], start=0, end=0)
+    for row in each(rows, "slurm", 20):
+        row["jobs"] = []
+    next(row for row in rows if row["record"] == "account")["state"] = "PENDING"
+    return canary_printed_nothing(slurmctld_is_killed_at(rows, 10 + judge.UNSAVED_SECONDS - 1, spoil=list))
+
+
 def slurmctld_is_killed_right_after_a_canarys_end(rows: list[Row]) -> list[Row]:
     return slurmctld_is_killed_at(rows, 90 + judge.UNSAVED_SECONDS - 1)
 
@@ -108,6 +129,7 @@ def slurmctld_is_killed_right_after_a_canarys_end(rows: list[Row]) -> list[Row]:
 ALLOWED = [
     unsure_submission_never_seen,
     slurmctld_is_killed_right_after_a_submission,
+    slurmctld_showed_a_canary_that_it_then_lost,
     slurmctld_is_killed_right_after_a_canarys_end,
 ]
 
