@@ -109,10 +109,20 @@ def _printed_well(history: History, name: str, at: float, tasks: int) -> Iterato
 def final_jobs(history: History) -> dict[str, Job]:
     """Return the last record of each job by its id: slurmctld's, replaced by accounting's."""
     jobs = {job.id: job for seen in history.slurm for job in seen.jobs}
-    for number, (name, state) in history.accounts.items():
+    accounts = ((task, row) for number, row in history.accounts.items() for task in tasks(number))
+    for number, (name, state) in accounts:
         known = jobs.get(number, Job(number, name, state, (), 0, 0))
         jobs[number] = known if known.has_ended else replace(known, state=state)
     return jobs
+
+
+def tasks(number: str) -> list[str]:
+    """Return the tasks of a number as sacct shows it: `7_[2-3]` are tasks whose starts slurmdbd never heard of."""
+    array, _, listed = number.partition("_[")
+    if not listed:
+        return [number]
+    spans = [words.split("-") for words in listed.rstrip("]").partition("%")[0].split(",")]
+    return [f"{array}_{task}" for span in spans for task in range(int(span[0]), int(span[-1]) + 1)]
 
 
 def drains_of_people_stay(history: History) -> Iterator[Violation]:

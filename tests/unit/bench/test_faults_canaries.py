@@ -112,6 +112,14 @@ def slurmctld_is_killed_right_after_a_submission(rows: list[Row]) -> list[Row]:
     return canary_printed_nothing(canary_is_lost(slurmctld_is_killed_at(rows, 10 + judge.UNSAVED_SECONDS - 1)))
 
 
+def slurmdbd_never_heard_that_tasks_began(rows: list[Row]) -> list[Row]:
+    next(row for row in rows if row["record"] == "canary")["tasks"] = 2
+    for row in each(rows, "slurm"):
+        row["jobs"] = [job | {"id": f"7_{task}"} for job in row["jobs"] for task in (2, 3)]
+    next(row for row in rows if row["record"] == "account")["id"] = "7_[2-3%1]"
+    return [*rows, *(row for row in rows if row["record"] == "printed")]
+
+
 def slurmctld_showed_a_canary_that_it_then_lost(rows: list[Row]) -> list[Row]:
     for row in each(rows, "slurm"):
         for job in row["jobs"]:
@@ -130,6 +138,7 @@ ALLOWED = [
     unsure_submission_never_seen,
     slurmctld_is_killed_right_after_a_submission,
     slurmctld_showed_a_canary_that_it_then_lost,
+    slurmdbd_never_heard_that_tasks_began,
     slurmctld_is_killed_right_after_a_canarys_end,
 ]
 
@@ -137,6 +146,14 @@ ALLOWED = [
 @pytest.mark.parametrize("change", ALLOWED, ids=lambda change: change.__name__)
 def test_what_no_promise_forbids_is_no_violation(change: Callable[[list[Row]], list[Row]]) -> None:
     assert judged(change(clean())) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [("7", ["7"]), ("7_1", ["7_1"]), ("7_[2-3]", ["7_2", "7_3"]), ("7_[0,2-3%4]", ["7_0", "7_2", "7_3"])],
+)
+def test_a_number_of_sacct_is_of_these_tasks(number: str, expected: list[str]) -> None:
+    assert judge.tasks(number) == expected
 
 
 def test_the_verdict_names_a_canary_that_slurmctld_forgot() -> None:
