@@ -11,6 +11,8 @@ from bench.measurement import Measurement
 
 SALT = "pulumi-slurm"
 """Names inside of an SVG follow from it, so that the same numbers give the same file."""
+Values = Mapping[str, tuple[float, Mapping[str, float]]]
+"""By name, what was measured at a size, and its detail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,8 @@ class Curves:
     bounds: Mapping[str, tuple[float | None, str]]
     scale: Mapping[str, Any]
 
-    def rows(self, values: Mapping[int, Mapping[str, tuple[float, dict[str, float]]]]) -> list[Measurement]:
-        """Return the rows of sizes, from each name's value and detail."""
+    def rows(self, values: Mapping[int, Values]) -> list[Measurement]:
+        """Return the rows of all sizes."""
         return [
             Measurement(f"{self.title(size)}: {name}", by_name[name][0], bound, unit, by_name[name][1])
             for size, by_name in values.items()

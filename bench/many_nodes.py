@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx
 
-from bench.curves import Curves
+from bench.curves import Curves, Values
 from bench.measurement import Measurement
 from bench.worlds.operator_world import cluster, folder_with_image
 from bench.worlds.real_slurm import RealSlurm
@@ -48,7 +48,7 @@ CURVES = Curves(
         "The operator with more nodes: a real API server with as many pods and Kubernetes nodes, a real slurmctld.",
         "No slurmd and no kubelet runs:",
         "",
-        "![time, memory, calls and latencies of the operator over 10, 100 and 1,000 nodes](benchmarks-nodes.svg)",
+        "![time, memory, calls and latencies of the operator over the number of nodes](benchmarks-nodes.svg)",
     ),
     label="nodes",
     sizes=(*SIZES, MOST),
@@ -74,9 +74,6 @@ def most(_: None) -> list[Measurement]:
     """The largest size alone, which takes some minutes to make."""
     with folder_with_image() as (folder, image):
         return CURVES.rows({MOST: _at(MOST, folder / str(MOST), image)})
-
-
-Values = dict[str, tuple[float, dict[str, float]]]
 
 
 def _at(size: int, folder: Path, image: Path) -> Values:

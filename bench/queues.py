@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from bench import many_nodes
-from bench.curves import Curves
+from bench.curves import Curves, Values
 from bench.measurement import Measurement
 from bench.worlds.operator_world import Cluster, cluster, folder_with_image
 from contract import reasons
@@ -47,8 +47,6 @@ CURVES = Curves(
     bounds=BOUNDS,
     scale={"xscale": "symlog", "xlim": (-1, 2 * DEEPEST)},
 )
-
-Values = dict[str, tuple[float, dict[str, float]]]
 
 
 def measure(_: None) -> list[Measurement]:

@@ -72,7 +72,7 @@ def write(report: Report, folder: Path) -> None:
         "# Benchmarks",
         "",
         f"One whole run of `make bench` on 2 cores: {report.whole.of}.",
-        "`python3 -m devcluster bench NAME` measures a part, prints it, and leaves this page as it is.",
+        "`python3 -m devcluster bench NAME` measures a part, prints it, and leaves this table as it is.",
         "Ratios compare two things measured alternately; seconds tell the order of magnitude.",
         "Steps and batch jobs have their bound of 1.05 on cgroup v1. On v2 it is 1.1: there they run in a guest,",
         "whose processes share two cores with its kernel.",
@@ -92,7 +92,8 @@ def write(report: Report, folder: Path) -> None:
             about = f"`python3 -m devcluster bench {name}`, {run.of}:"
             lines += [about, "", *_TABLE, *(row.line() for row in _rows(run.parts)), ""]
     drawn = [line for curves in CURVES if curves.draw([*rows, *alone], folder) for line in (*curves.words, "")]
-    lines += ["## With more nodes and jobs", "", *drawn] if drawn else []
+    both = "Points of the whole run, and those of the largest sizes, which are runs of their own."
+    lines += ["## With more nodes and jobs", "", both, "", *drawn] if drawn else []
     (folder / "benchmarks.md").write_text("\n".join(lines))
     (folder / "benchmarks.json").write_text(json.dumps(asdict(report), indent=1) + "\n")
 

@@ -146,7 +146,7 @@ def _of_the_checkout(command: Command) -> None:
         "names",
         nargs="*",
         metavar="NAME",
-        help="only these; docs/benchmarks.md stays (default: all but the longest, and the page becomes new)",
+        help="print these alone (default: all but the longest, as a new table in docs/benchmarks.md)",
     )
     command("clean-cache", "drop the cached toolchain, images and Pulumi plugins")
 

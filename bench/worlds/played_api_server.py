@@ -29,7 +29,7 @@ _KINDS = {
     "leases": "Lease",
     "events": "Event",
 }
-_RIGHTS: Object = {"namespaced": True, "verbs": ["get", "list", "watch", "patch"]}
+_VERBS = ["get", "list", "watch", "patch"]
 
 
 class PlayedApiServer(ThreadingHTTPServer):
@@ -188,11 +188,11 @@ def _discovery(path: str) -> Object:
     if path == "/apis":
         version = {"groupVersion": names.API_VERSION, "version": names.CRD_VERSION}
         return {"groups": [{"name": names.API_GROUP, "preferredVersion": version, "versions": [version]}]}
-    if path.rstrip("/") == "/api/v1":  # kopf waits for this kind, also where it lists no namespaces.
-        return {"resources": [{"name": "namespaces", "kind": "Namespace", "singularName": "namespace", **_RIGHTS}]}
+    if path == "/api/v1":  # kopf waits for this kind, also where it lists no namespaces.
+        return {"resources": [_resource("namespaces", "Namespace", namespaced=False)]}
     ours = (names.SLURM_CLUSTERS, names.NODE_SETS) if path.endswith(names.API_VERSION) else ()
-    return {
-        "resources": [
-            {"name": plural, "kind": _KINDS[plural], "singularName": plural[:-1], **_RIGHTS} for plural in ours
-        ]
-    }
+    return {"resources": [_resource(plural, _KINDS[plural], namespaced=True) for plural in ours]}
+
+
+def _resource(plural: str, kind: str, *, namespaced: bool) -> Object:
+    return {"name": plural, "kind": kind, "singularName": plural[:-1], "namespaced": namespaced, "verbs": _VERBS}

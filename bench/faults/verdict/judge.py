@@ -80,19 +80,22 @@ def _ends_well(history: History, jobs: Mapping[str, Job], canary: Canary, *, for
     rule = "a canary ends but well"
     well = {"COMPLETED", "NODE_FAIL"} if forgotten else {"COMPLETED"}
     lost = forgotten and _unsaved(history, canary.at)
-    there = {(job.id, job.name) for job in history.slurm[-1].jobs} if lost and history.slurm else set()
-    mine = [job for job in jobs.values() if job.name == canary.name]
-    # slurmctld may have shown a job that it had not saved.
-    mine = [job for job in mine if not lost or job.has_ended or (job.id, job.name) in there]
+    mine = [job for job in jobs.values() if job.name == canary.name and not (lost and _is_gone(history, job))]
     for job in mine:
         if job.has_ended and job.state not in well:
             yield Violation(job.end or canary.at, rule, f"{canary.name} ({job.id}) is {job.state}")
         elif not job.has_ended:
             yield Violation(history.finished, rule, f"{canary.name} ({job.id}) is still {job.state}")
-    if len(mine) < canary.tasks and (canary.sure or mine) and (mine or not lost):
+    if len(mine) < canary.tasks and (mine or (canary.sure and not lost)):
         yield Violation(canary.at, rule, f"{canary.name}: Slurm knows {len(mine)} of {canary.tasks} jobs")
     if not forgotten and mine and all(job.state == "COMPLETED" for job in mine):
         yield from _printed_well(history, canary.name, canary.at, len(mine))
+
+
+def _is_gone(history: History, job: Job) -> bool:
+    """Return whether slurmctld showed a job before it had saved it, and does not know it any more."""
+    last = history.slurm[-1].jobs if history.slurm else ()
+    return not job.has_ended and all((known.id, known.name) != (job.id, job.name) for known in last)
 
 
 def _printed_well(history: History, name: str, at: float, tasks: int) -> Iterator[Violation]:

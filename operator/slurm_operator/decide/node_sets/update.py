@@ -178,11 +178,11 @@ def waits_for_window(state: NodeSetState) -> Finding | None:
 
 
 def kept_by_others(state: NodeSetState) -> list[str]:
-    """Return what keeps nodes from their update until others end it: a person's drain, or a reservation."""
-    old = [(worker, worker.node) for worker in _to_update(state) if worker.node]
-    drained = [worker.name for worker, _ in old if worker.drain is Owner.FOREIGN]
-    reserved = [it.name for it, node in old if not it.drain and slurm_nodes.is_kept_for_others(node)]
-    ends = {"nobody else drains them": drained, "their reservation ends": reserved}
+    """Return what keeps nodes from their update until others end it: they took the nodes out, or reserved them."""
+    old = [worker for worker in _to_update(state) if worker.drain is not Owner.UPDATE]
+    out = [worker.name for worker in old if worker.node and drains.is_anothers(worker.node)]
+    reserved = [worker.name for worker in old if _is_reserved(worker) and worker.name not in out]
+    ends = {"nobody else keeps them out of service": out, "their reservation ends": reserved}
     return [f"left until {end}: {shown(names)}" for end, names in ends.items() if names]
 
 
@@ -256,13 +256,19 @@ def _looks_free(worker: Worker) -> bool:
     return worker.node is not None and worker.drain is Owner.UPDATE and slurm_nodes.may_restart(worker.node)
 
 
+def _is_reserved(worker: Worker) -> bool:
+    """Return whether a reservation keeps a node's update from beginning; new and refused ones serve nobody before."""
+    is_kept = worker.node is not None and slurm_nodes.is_kept_for_others(worker.node)
+    return is_kept and worker.drain not in (Owner.NEW, Owner.SLURM)
+
+
 def _may_begin(worker: Worker) -> bool:
     """Return whether a node's update may begin: it serves, or drained itself, perhaps for the old template's fault."""
     node = worker.node
     if node is None or worker.is_away:
         return False
-    if slurm_nodes.is_kept_for_others(node) and worker.drain not in (Owner.NEW, Owner.SLURM):
-        return False  # The two others serve nobody before their update.
+    if _is_reserved(worker):
+        return False
     if not drains.is_drained(node):
         return drains.may_be_drained(node, reasons.UPDATE)
     return drains.may_become(node, reasons.UPDATE) and slurm_nodes.may_restart(node) and not worker.repair
