@@ -36,8 +36,8 @@ def test_an_update_within_its_budget_blocks_nothing_and_says_how_far_it_is() -> 
 
 def test_an_update_says_which_nodes_others_keep_from_it() -> None:
     size = state([pod("cpu-0"), pod("cpu-1"), pod("cpu-2"), pod("cpu-3", NEW), pod("cpu-4")], current=5)
-    by_alice = {"reason": "rma-123", "reason_user": "alice"}
-    failing, down = node("cpu-0", "IDLE", "FAIL", **by_alice), node("cpu-2", "DOWN", "RESERVED", **by_alice)
+    failing = node("cpu-0", "IDLE", "FAIL", reason="rma-123", reason_user="alice")
+    down = node("cpu-2", "DOWN", "RESERVED", reason="rma-123", reason_user="alice")
     silent = node("cpu-4", "DOWN", reason="Not responding", reason_user="slurm")
     _, found = judge(size, [failing, node("cpu-1", "IDLE", "RESERVED"), down, node("cpu-3"), silent])
     kept = "left until nobody else keeps them out of service: cpu-2, cpu-0; left until their reservation ends: cpu-1"
